@@ -59,8 +59,7 @@ def report(options: Config, home: Path = Path()) -> None:
         written = _write(chosen, listed, lines, published)
     for run in (run for run in listed.runs if run.foreign):
         if missing := [name for name in chosen.latency if run.value(name) is None]:
-            log = f"its log has no {', '.join(missing)} in {run.unit}s"
-            say(f"others, not drawn: {run.mechanism}: {log}")
+            say(f"not drawn: {run.mechanism}: its log has no {', '.join(missing)} in {run.unit}s")
     for note in undrawn:
         say(f"published, not drawn: {note}")
     say(f"written: {', '.join(map(str, written))}")

@@ -96,7 +96,7 @@ class Training:
         threads: Per process; this and the next two are as of the last start.
         processes: Number of processes of the run.
         device: `cpu`, or the name of the GPU.
-        seconds_since: 0, or the start of the last part if the parts before left no record.
+        seconds_since: 0 if `seconds` covers all parts of a resumed run; None if unknown.
     """
 
     parameters: int
@@ -107,7 +107,7 @@ class Training:
     threads: int
     processes: int
     device: str
-    seconds_since: int = 0
+    seconds_since: int | None = None
 
 
 def read_provenance(folder: Path) -> Provenance | None:

@@ -95,21 +95,21 @@ class TrainingRecord(pl.Callback):
         logged = read_columns(self.folder, "train/tokens_per_s")
         speeds = [speed for (speed,) in logged if math.isfinite(speed)]
         began = trainer.global_step if self._resumed_at is None else self._resumed_at
-        seconds, since = time.perf_counter() - self._started, began
+        parts: tuple[float, int | None] = (time.perf_counter() - self._started, began)
         with suppress(UserError):  # no record of the part before
             before = read_record(self.folder / TRAINING, Training)
             if before.updates == began > 0:
-                seconds, since = seconds + before.seconds, before.seconds_since
+                parts = parts[0] + before.seconds, before.seconds_since
         record = Training(
             parameters=count_parameters(pl_module.model),  # type: ignore[arg-type]
             updates=trainer.global_step,
             resumed_at=began,
-            seconds=round(seconds, 2),
+            seconds=round(parts[0], 2),
             tokens_per_second=statistics.median(speeds) if speeds else None,
             threads=torch.get_num_threads(),
             processes=trainer.world_size,
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-            seconds_since=since,
+            seconds_since=parts[1],
         )
         write_json(self.folder / TRAINING, record)
 

@@ -55,30 +55,27 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         try:
             name = here.relative_to(folder).as_posix()
             run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
+            if run.training and files.INSTANCES in inside:
+                record = tuple((here / file).read_bytes() for file in _OF_COPY)
+                if (first := seen.setdefault(record, name)) != name:
+                    raise UserError(f"a copy of {first}")
         except (UserError, ValueError, KeyError, TypeError) as error:
             reason = str(error).splitlines()[0]
             if exported and here == folder:
                 raise UserError(f"runs={folder}: {reason}") from None
             listed.left_out.append(f"{here} ({reason})")
             continue
-        if run.training and files.INSTANCES in inside:
-            record = tuple((here / file).read_bytes() for file in _OF_COPY)
-            if (first := seen.setdefault(record, name)) != name:
-                listed.left_out.append(f"{name} is a copy of {first}")
-                continue
         found = [] if text else [run]
         found += _decodings(run, listed, text) if decodings or text else []
         if not found:
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
-    listed.left_out.sort()
     listed.runs.sort(key=_order)
     return listed
 
 
 def _order(run: Run) -> tuple[str, str, str, float, str]:
-    policy = str(run.policy.get("name", ""))
-    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
+    return run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:
@@ -143,15 +140,14 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     same = [pair for pair in found if pair[1].split == test]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
+    learned = mechanism.learned and "lambda" in config
     run = Run(
         path=folder,
         folder=name,
         home=name,
         options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        traits=files.Traits(
-            mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials
-        ),
+        traits=files.Traits(learned, mechanism.offline, mechanism.dials),
         provenance=files.read_provenance(folder),
     )
     return run, decoding.split

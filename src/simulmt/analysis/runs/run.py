@@ -107,16 +107,17 @@ class Run:
         return self.traits.offline and not self.policy
 
     @property
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> dict[str, float | None]:
         """The weights of latency and variance; those of the objective are copies, or overrides."""
         root = self.options
-        return {name: root.get(f"objective.{name}", root.get(name)) for name in WEIGHTS}
+        found = {key: root.get(f"objective.{key}", root.get(key)) for key in WEIGHTS}
+        return {key: None if value is None else float(value) for key, value in found.items()}
 
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        values: Mapping[str, float] = self.traits.dials
+        values: Mapping[str, float | None] = self.traits.dials
         if self.traits.learned:
-            values = {k: float(x) for k, x in self.weights.items() if x or k == "lambda"}
+            values = {key: x for key, x in self.weights.items() if x or key == "lambda"}
         return [f"{name}={value:g}" for name, value in {**values, **self._of_decoding}.items()]
 
     @property
@@ -153,11 +154,8 @@ class Run:
         paper = self.scores.figures["paper"]
         row: Row = {"folder": self.folder, "mechanism": self.mechanism}
         row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
-        row |= {
-            name: None if value is None else float(value) for name, value in self.weights.items()
-        }
         data = self.options["data.name"]
-        row |= {"seed": self.options.get("seed"), "model": self.model, "data": data}
+        row |= self.weights | {"seed": self.options.get("seed"), "model": self.model, "data": data}
         row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}
         row |= {f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED}
         for unit, name in product(UNITS, ADDED):
