@@ -90,10 +90,10 @@ def _with_log(run: Run, samples: int) -> Run:
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
-    scored = run.scores[run.convention, CONVENTIONS[run.convention].units[0]]
-    for name, counted in (("BLEU", resampled.bleu[0]), ("DAL", resampled.dal[0])):
-        figure = scored[name].value or 0.0
-        if abs(counted - figure) >= _NEAR:
-            two = f"{figure:.2f} in its scores and {counted:.2f} in {INSTANCES}"
+    clipped = CONVENTIONS[run.convention].clipped  # of a log in words, whatever the unit
+    dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
+    for name, was, now in (("BLEU", run.bleu, resampled.bleu[0]), ("DAL", dal, resampled.dal[0])):
+        if abs(was - now) >= _NEAR:
+            two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
             raise UserError(f"{name} is {two}: they are not of the same decoding")
     return replace(run, log=log, resampled=resampled)
