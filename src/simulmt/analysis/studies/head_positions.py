@@ -82,7 +82,7 @@ def head_positions(run_set: RunSet) -> Result:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")
     decoded = None if run.traits.offline else run_set.decode(run.path)
-    if decoded is None or not any(any(one.positions) for one in decoded.instances):
+    if decoded is None or not decoded.heads:
         raise UserError(f"{run.path}: the heads of {run.mechanism} do not stop; give one of mma_h")
     heads = describe(decoded)
     return Result(_draw(heads), [columns | head._asdict() for head in heads])
