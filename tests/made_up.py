@@ -70,7 +70,7 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     digests = {"source_sha256": data, "target_sha256": data}
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / CONFIG, config)
-    write_json(folder / MANIFEST, {"splits": {"test": digests}})
+    write_json(folder / MANIFEST, {"splits": dict.fromkeys(("train", "test"), digests)})
     write_json(folder / TRAITS, Traits(traits.learned, traits.offline, dials))
     write_json(folder / SCORES, make_scores(bleu, dal))
     record_training(folder, 1000, None)

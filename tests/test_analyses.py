@@ -269,6 +269,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
     assert {*texts[0]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
     rows = study("head_positions", trained)
     assert [row["layer"] + row["head"] for row in rows] == ["11", "12", "21", "22"]
+    assert {row["name"] for row in rows} == {"mma_h lambda=0 lambda_var=0.1"}
     scores = read_record(trained / SCORES, Scores)
     (span,) = study("attention_span", trained)
     assert float(span["attention_span_subword"]) == scores.attention_span.value
@@ -303,6 +304,12 @@ def test_runs_that_wrote_nothing(name, tmp_path):
     make(tmp_path, "mma_h", {}, **none)
     with pytest.raises(UserError, match=f"runs={tmp_path}: no translation has a word.*longer"):
         study(name, tmp_path)
+
+
+def test_heads_of_a_clock_do_not_stop(trained_once):
+    run = trained_once("mechanism=wait_k", "data.train=100", "data.subwords.size=200")
+    with pytest.raises(UserError, match="the heads of wait_k do not stop; give one of mma_h"):
+        study("head_positions", run)
 
 
 def test_runs_that_do_not_go_together(two):

@@ -46,7 +46,7 @@ def test_nothing_to_report(tmp_path):
 def test_one_picture_needs_one_test_set(tmp_path):
     make_run(tmp_path / "a", *SOFT)
     make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)
-    with pytest.raises(UserError, match=r"multi30k_deen \(such as b\), verbfinal \(such as a\)"):
+    with pytest.raises(UserError, match=r"multi30k_deen \(10 .*such as b\); verbfinal \(10 "):
         report({"runs": tmp_path, **OPTIONS})
     assert not (tmp_path / "curve-DAL.png").exists()
 

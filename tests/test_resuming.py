@@ -38,6 +38,20 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(finished, tmp_path, 
     assert [loss for loss in new if loss] == [loss for loss in old if loss]
     record = json.loads((tmp_path / "training.json").read_text())
     assert (record["updates"], record["resumed_at"]) == (6, 3)
+    assert record["seconds_since"] == 0  # of both parts
+
+
+@pytest.mark.filterwarnings("ignore:The dirpath has changed")
+@pytest.mark.parametrize(("written", "since"), [(True, 0), (False, 6)])
+def test_the_seconds_of_all_parts_are_the_cost(written, since, finished, tmp_path, cache):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    file = copy / "training.json"
+    before = json.loads(file.read_text()) | {"seconds": 5000.0}
+    file.write_text(json.dumps(before) if written else "{")
+    run(copy, cache, "trainer.max_updates=9", "ckpt_path=last")
+    after = json.loads(file.read_text())
+    assert after["seconds_since"] == since
+    assert (after["seconds"] > 5000) == written
 
 
 @pytest.mark.slow

@@ -59,8 +59,7 @@ def report(options: Config, home: Path = Path()) -> None:
         written = _write(chosen, listed, lines, published)
     for run in (run for run in listed.runs if run.foreign):
         if missing := [name for name in chosen.latency if run.value(name) is None]:
-            log = f"its log has no {', '.join(missing)} in {run.unit}s"
-            say(f"others, not drawn: {run.mechanism}: {log}")
+            say(f"not drawn: {run.mechanism}: its log has no {', '.join(missing)} in {run.unit}s")
     for note in undrawn:
         say(f"published, not drawn: {note}")
     say(f"written: {', '.join(map(str, written))}")
@@ -91,6 +90,8 @@ def _write(
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
     pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    if not pairs:
+        say("no pair of lines to compare: significance.csv has no rows")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
         limit = f"cannot be below .05 with resamples={chosen.resamples}"
         remedy = f"give resamples={needed}, or fewer values in compare_at"

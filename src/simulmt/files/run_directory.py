@@ -90,12 +90,13 @@ class Training:
         parameters: Numbers in the model; a shared one counts once.
         updates: All updates, also those before the run was resumed.
         resumed_at: The update of the last start, 0 unless the run was resumed.
-        seconds: Since the last start, validations included.
+        seconds: Since update `seconds_since`, validations included.
         tokens_per_second: Median over the logged updates, in target subwords of all processes;
             None if the run was too short to log any.
         threads: Per process; this and the next two are as of the last start.
         processes: Number of processes of the run.
         device: `cpu`, or the name of the GPU.
+        seconds_since: 0 if `seconds` covers all parts of a resumed run; None if unknown.
     """
 
     parameters: int
@@ -106,6 +107,7 @@ class Training:
     threads: int
     processes: int
     device: str
+    seconds_since: int | None = None
 
 
 def read_provenance(folder: Path) -> Provenance | None:

@@ -57,8 +57,7 @@ def analyse(cfg: DictConfig) -> None:
     for note in found.left_out:
         print(f"left out: {note}")
     run_set = RunSet(folder, comparable(found, folder), reader.read, reader.decode, reader.attend)
-    chosen = {name: getattr(options, name) for name in ("unit", "bins", "links")}
-    given = {name: value for name, value in chosen.items() if value is not None}
+    given = {k: x for k in ("unit", "bins", "links") if (x := getattr(options, k)) is not None}
     result = construct(study, given, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
 
@@ -85,7 +84,8 @@ class _Reader:
         trained, model, split, encoded, tokens = self._test_set(run)
         search = build_search(trained.setup.decoding, model)
         decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
-        heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+        parts = () if model.mechanism.clocked else model.modules()  # a clock decides for all heads
+        heads = [part.heads for part in parts if isinstance(part, Attention)]
         return DecodedTestSet(decoder(model), heads)
 
     def attend(self, run: Path) -> AttentionLinks:

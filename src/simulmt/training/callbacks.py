@@ -4,6 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.system.disk import write_json, write_texts
+from simulmt.system.disk import read_record, write_json, write_texts
 from simulmt.system.ending import handle_signals
 from simulmt.system.processes import gather
 from simulmt.training.board import sample
@@ -93,15 +94,22 @@ class TrainingRecord(pl.Callback):
         device = trainer.strategy.root_device
         logged = read_columns(self.folder, "train/tokens_per_s")
         speeds = [speed for (speed,) in logged if math.isfinite(speed)]
+        began = trainer.global_step if self._resumed_at is None else self._resumed_at
+        parts: tuple[float, int | None] = (time.perf_counter() - self._started, began)
+        with suppress(UserError):  # no record of the part before
+            before = read_record(self.folder / TRAINING, Training)
+            if before.updates == began > 0:
+                parts = parts[0] + before.seconds, before.seconds_since
         record = Training(
             parameters=count_parameters(pl_module.model),  # type: ignore[arg-type]
             updates=trainer.global_step,
-            resumed_at=trainer.global_step if self._resumed_at is None else self._resumed_at,
-            seconds=round(time.perf_counter() - self._started, 2),
+            resumed_at=began,
+            seconds=round(parts[0], 2),
             tokens_per_second=statistics.median(speeds) if speeds else None,
             threads=torch.get_num_threads(),
             processes=trainer.world_size,
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            seconds_since=parts[1],
         )
         write_json(self.folder / TRAINING, record)
 

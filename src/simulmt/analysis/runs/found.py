@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.runs.run import Run
+from simulmt.analysis.runs.run import DIGEST, Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.metrics import read_columns
@@ -15,6 +15,8 @@ from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.system.disk import read_json, read_record
+
+_OF_COPY = (files.CONFIG, files.TRAINING, files.INSTANCES)
 
 
 @dataclass
@@ -41,10 +43,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
-    listed = RunList()
+    listed, seen = RunList(), dict[tuple[bytes, ...], str]()
     for place, below, inside in os.walk(folder):
         here, text = Path(place), test
-        below[:] = [name for name in below if not files.SET_ASIDE.search(name)]
+        below[:] = sorted(name for name in below if not files.SET_ASIDE.search(name))
         wanted = here == folder or (test is not None and files.EVALUATION in below)
         exported = wanted and files.is_exported(here)
         if not (exported or files.has_begun(here) or files.SCORES in inside):
@@ -53,6 +55,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         try:
             name = here.relative_to(folder).as_posix()
             run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
+            if run.training and files.INSTANCES in inside:
+                record = tuple((here / file).read_bytes() for file in _OF_COPY)
+                if (first := seen.setdefault(record, name)) != name:
+                    raise UserError(f"a copy of {first}")
         except (UserError, ValueError, KeyError, TypeError) as error:
             reason = str(error).splitlines()[0]
             if exported and here == folder:
@@ -64,14 +70,12 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         if not found:
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
-    listed.left_out.sort()
     listed.runs.sort(key=_order)
     return listed
 
 
 def _order(run: Run) -> tuple[str, str, str, float, str]:
-    policy = str(run.policy.get("name", ""))
-    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
+    return run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:
@@ -85,10 +89,12 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         raise UserError(f"no finished run in {folder}{first}; a finished run has {files.SCORES}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
-        sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
+        about = f"{run.scores.sentences:,} sentences, SHA-256 {run.test_set[:8]}"
+        sets.setdefault(run.test_set, f"{run.test_name} ({about}, such as {run.folder})")
     if len(sets) > 1:
-        names = ", ".join(sets.values())
-        raise UserError(f"runs={folder} were tested on different data: {names}; choose one of them")
+        remedy = "choose with runs=FOLDER or test=NAME, or delete the older evaluations"
+        tested = f"runs={folder} were tested on different data: {'; '.join(sets.values())}"
+        raise UserError(f"{tested}; {remedy} (train.py name=NAME starts a sweep in a new folder)")
     return listed.runs
 
 
@@ -98,14 +104,15 @@ def _read(here: Path, name: str) -> Run:
         steps = read_columns(here, "step")
         reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
         raise UserError(f"not finished: no {files.SCORES}{reached}")
-    tested = read_json(here / files.MANIFEST)["splits"]["test"]
+    splits = read_json(here / files.MANIFEST)["splits"]
+    texts = {k: splits[k]["source_sha256"] + splits[k]["target_sha256"] for k in ("train", "test")}
     run = Run(
         path=here,
         folder=name,
         home=name,
-        options=flat_options(read_json(here / files.CONFIG)),
+        options=flat_options(read_json(here / files.CONFIG)) | {DIGEST: texts["train"][:8]},
         scores=read_record(here / files.SCORES, Scores),
-        test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
+        test_set=texts["test"],
         traits=read_record(here / files.TRAITS, files.Traits),
         training=read_record(here / files.TRAINING, files.Training),
         provenance=files.read_provenance(here),
@@ -133,15 +140,14 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     same = [pair for pair in found if pair[1].split == test]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
+    learned = mechanism.learned and "lambda" in config
     run = Run(
         path=folder,
         folder=name,
         home=name,
         options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        traits=files.Traits(
-            mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials
-        ),
+        traits=files.Traits(learned, mechanism.offline, mechanism.dials),
         provenance=files.read_provenance(folder),
     )
     return run, decoding.split

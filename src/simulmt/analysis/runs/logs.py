@@ -19,7 +19,7 @@ _NEAR = 1e-6  # rounding: scores and log have the same text
 def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
     """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
 
-    A run is left out if the BLEU of its log differs from that of its scores.
+    A run is left out if the BLEU or DAL of its log differs from that of its scores.
 
     Args:
         listed: The runs; a run that is left out moves from `runs` to `left_out`.
@@ -90,7 +90,10 @@ def _with_log(run: Run, samples: int) -> Run:
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
-    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
-        two = f"{run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in {INSTANCES}"
-        raise UserError(f"BLEU is {two}: they are not of the same decoding")
+    clipped = CONVENTIONS[run.convention].clipped  # of a log in words, whatever the unit
+    dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
+    for name, was, now in (("BLEU", run.bleu, resampled.bleu[0]), ("DAL", dal, resampled.dal[0])):
+        if abs(was - now) >= _NEAR:
+            two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
+            raise UserError(f"{name} is {two}: they are not of the same decoding")
     return replace(run, log=log, resampled=resampled)

@@ -22,11 +22,13 @@ another system by its log, or published figures."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _OF_TRAINING = ("parameters", "updates")
 _COST = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
-_COST |= {key: key for key in ("threads", "processes", "device")}
+_COST |= {key: key for key in ("seconds_since", "threads", "processes", "device")}
 COST = ("folder", *_COST)
 """The columns of `cost.csv`."""
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
+DIGEST = "data.digest"
+"""Added to the options of a trained run: the start of the SHA-256 of its training text."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class Run:
         return not self.model
 
     @property
+    def test_name(self) -> str:
+        """The name of the decoded text: that of the data, or of other text."""
+        decoding = self.scores.decoding
+        return str(decoding.split if decoding and decoding.text else self.options["data.name"])
+
+    @property
     def kind(self) -> RunKind:
         """How the model came to be."""
         return "other" if self.foreign else "policy" if self.policy else "trained"
@@ -98,12 +106,18 @@ class Run:
         """True if the whole sentence was read before the first word was written."""
         return self.traits.offline and not self.policy
 
+    @property
+    def weights(self) -> dict[str, float | None]:
+        """The weights of latency and variance; those of the objective are copies, or overrides."""
+        root = self.options
+        found = {key: root.get(f"objective.{key}", root.get(key)) for key in WEIGHTS}
+        return {key: None if value is None else float(value) for key, value in found.items()}
+
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        values: Mapping[str, float] = self.traits.dials
+        values: Mapping[str, float | None] = self.traits.dials
         if self.traits.learned:
-            weights = {name: float(self.options[name]) for name in WEIGHTS}
-            values = {name: x for name, x in weights.items() if x or name == "lambda"}
+            values = {key: x for key, x in self.weights.items() if x or key == "lambda"}
         return [f"{name}={value:g}" for name, value in {**values, **self._of_decoding}.items()]
 
     @property
@@ -137,13 +151,11 @@ class Run:
 
     def row(self) -> Row:
         """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
-        weights = {name: self.options.get(name) for name in WEIGHTS}
         paper = self.scores.figures["paper"]
         row: Row = {"folder": self.folder, "mechanism": self.mechanism}
         row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
-        row |= {name: None if value is None else float(value) for name, value in weights.items()}
         data = self.options["data.name"]
-        row |= {"seed": self.options.get("seed"), "model": self.model, "data": data}
+        row |= self.weights | {"seed": self.options.get("seed"), "model": self.model, "data": data}
         row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}
         row |= {f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED}
         for unit, name in product(UNITS, ADDED):

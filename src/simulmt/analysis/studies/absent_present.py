@@ -109,10 +109,8 @@ def _align(
     sources, targets = zip(*pairs, strict=True)
     links = align_text([*sources, *train.sources], [*targets, *train.targets], wanted=len(pairs))
     links_of = dict(zip(pairs, links, strict=True))
-    return (
-        [links_of[pair] for pair in references],
-        [{i.index: links_of[i.source, i.prediction] for i in instances} for instances in decoded],
-    )
+    written = [{i.index: links_of[i.source, i.prediction] for i in each} for each in decoded]
+    return [links_of[pair] for pair in references], written
 
 
 def _draw(rows: Sequence[Row]) -> Figure:

@@ -29,9 +29,7 @@ def attention_span(run_set: RunSet) -> Result:
         if (span := run.scores.attention_span) is None:
             raise UserError(f"{run.path}: its scores have no attention span: it wrote nothing")
         rows.append(columns | {"attention_span_subword": float(span)})
-    weights, spans = zip(
-        *((r["lambda_var"], r["attention_span_subword"]) for r in rows), strict=True
-    )
+    weights, spans = ([r[k] for r in rows] for k in ("lambda_var", "attention_span_subword"))
     figure, (axes,) = make_panels(1, 1, 7, 4)
     names = lines_along(runs, ("lambda_var",))
     points = zip(names, weights, spans, strict=True)

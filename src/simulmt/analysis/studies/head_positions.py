@@ -78,17 +78,13 @@ def head_positions(run_set: RunSet) -> Result:
     if len(run_set.runs) > 1:
         several = f"{run_set.folder} holds {len(run_set.runs)} runs"
         raise UserError(f"study=head_positions: {several}; give one, such as {run.folder}")
-    if run.traits.offline:
-        raise UserError(
-            f"{run.path}: the heads of {run.mechanism} do not stop; give a run of mma_h"
-        )
     if run.scores.empty == run.scores.sentences:
-        raise UserError(
-            f"runs={run_set.folder}: no translation has a word, so no head has a position; give a "
-            "run that was trained for longer"
-        )
-    heads = describe(run_set.decode(run.path))
-    del columns["name"]
+        none = "no translation has a word, so no head has a position"
+        raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")
+    decoded = None if run.traits.offline else run_set.decode(run.path)
+    if decoded is None or not decoded.heads:
+        raise UserError(f"{run.path}: the heads of {run.mechanism} do not stop; give one of mma_h")
+    heads = describe(decoded)
     return Result(_draw(heads), [columns | head._asdict() for head in heads])
 
 

@@ -28,8 +28,8 @@ class DecodedTestSet:
 
     Attributes:
         instances: All sentences, with the positions of the heads.
-        heads: The number of heads of each layer that attends to the source;
-            `Instance.positions` has the heads in this order.
+        heads: The number of heads of each layer that attends to the source, in the order of
+            `Instance.positions`; none if a clock decides for all heads.
     """
 
     instances: Sequence[Instance]

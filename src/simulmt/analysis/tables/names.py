@@ -14,15 +14,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from simulmt.analysis.runs.run import WEIGHTS, Run
+from simulmt.analysis.runs.run import DIGEST, WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
-_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)
+_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *(f"objective.{weight}" for weight in WEIGHTS))
 """Prefixes of the keys that are in no name; `Run.dials` has the weights."""
 _ON_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
 _MACHINE = tuple(f"trainer.{key}" for key in _ON_MACHINE)
 _FIRST = ("mechanism.", "model.", "teacher.", "init_from", "trainer.")
-_SAME = ("seed", "data.name", "data.root", "data.path", *_MACHINE)
+_SAME = ("seed", *_MACHINE)
+_PLACE = ("data.name", "data.root", "data.path")
+"""The place of a text; the same text at several places is one text."""
 
 
 def run_names(runs: Sequence[Run], lines: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -64,6 +66,10 @@ def line_names(
         axis: Options that separate no lines.
         show: Returns the shown name of a mechanism or a policy.
     """
+    firsts = {run.options.get(DIGEST, run.home): run.options for run in reversed(runs)}
+    places = {text: {k: first.get(k) for k in _PLACE} for text, first in firsts.items()}
+    placed = [{**run.options, **places[run.options.get(DIGEST, run.home)]} for run in runs]
+    runs = [replace(run, options=own) for run, own in zip(runs, placed, strict=True)]
     several = len({run.model for run in runs if not run.foreign}) > 1
     kind = ["mechanism.name", "model.name"] if several else ["mechanism.name"]
     groups: dict[tuple[str, ...], list[Run]] = {}

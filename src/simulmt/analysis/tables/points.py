@@ -95,8 +95,9 @@ def curve_series(
         if not all(map(math.isfinite, latencies)):
             continue
         alike = [run for run in runs if names[run.folder] == names[first.folder]]
-        dials = ", ".join(changing_dials(first, alike) or first.dials())
-        label = dials.replace("lambda_", "λ").replace("lambda", "λ")
+        said = names[first.folder].split()
+        dials = [dial for dial in changing_dials(first, alike) or first.dials() if dial not in said]
+        label = ", ".join(dials).replace("lambda_", "λ").replace("lambda", "λ")
         across, up = (stdev(x) if others else 0.0 for x in (latencies, bleus))
         folders = tuple(run.folder for run in group)
         point = Point(fmean(latencies), fmean(bleus), label, (across, up), folders)
@@ -131,8 +132,7 @@ def front_points(series: Sequence[Series]) -> list[Point]:
     than one standard deviation of the seeds, the larger of the two points' deviations. Between
     points without several seeds any difference counts.
     """
-    lines = [line.points for line in series if not (line.offline or line.published)]
-    points = [point for line in lines for point in line]
+    points = [p for line in series if not (line.offline or line.published) for p in line.points]
     front = [point for point in points if not any(_beats(other, point) for other in points)]
     return sorted(front, key=lambda point: (point.latency, -point.quality))
 

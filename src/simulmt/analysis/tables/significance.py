@@ -12,8 +12,8 @@ from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, midd
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
-COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "BLEU_one", "BLEU_other")
-COLUMNS += ("difference", "difference_low", "difference_high", "p", "p_holm")
+COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "DAL_one", "DAL_other", "BLEU_one")
+COLUMNS += ("BLEU_other", "difference", "difference_low", "difference_high", "p", "p_holm")
 COLUMNS += ("seeds_one", "seeds_other", "folders")
 """The columns of `significance.csv`."""
 
@@ -109,16 +109,14 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
         scored = [(line, line.bleu(dal)) for line in (one, other)]
         scored.sort(key=lambda pair: (-pair[1][0], pair[0].points[0].dal))
         (better, high), (worse, low) = scored
-        if len(single) == 2:
-            late = better.points[0].dal > worse.points[0].dal
-            sides = [] if late else [better.points, worse.points]
-        else:
-            sides = [better.around(dal[0]), worse.around(dal[0])]
-        if not sides or not all(sides):
+        lines, two = (better, worse), len(single) == 2
+        sides = [line.points if two else line.around(dal[0]) for line in lines]
+        if not all(sides) or (two and sides[0][0].dal > sides[1][0].dal):
             continue
+        dal_of = (x.points[0].dal if len(x.points) == 1 else dal[0] for x in lines)
         difference = high - low
         seeds_one, seeds_other = (min(len(point.folders) for point in side) for side in sides)
         folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
-        figures = (dal[0], high[0], low[0], difference[0], *middle(difference[1:]))
+        figures = (dal[0], *dal_of, high[0], low[0], difference[0], *middle(difference[1:]))
         tested = (p_value(difference[1:]), None, seeds_one, seeds_other, " | ".join(folders))
         yield dict(zip(COLUMNS, (better.name, worse.name, *figures, *tested), strict=True))
