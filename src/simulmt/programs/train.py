@@ -72,6 +72,7 @@ def train(
     with reported():
         run = RunSpec.of(plain(cfg), typed)
         plan, asked = run.plan, run.config.ckpt_path
+        ending.handle_signals(lambda: resume.remedy(folder, plan.validate_every))
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_machine()
         files.check_own(folder)

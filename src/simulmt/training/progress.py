@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import RichProgressBar
+from pytorch_lightning.callbacks import Checkpoint, RichProgressBar
 from torch import Tensor
 
 from simulmt.system.console import EVERY, say
@@ -56,8 +56,10 @@ class TrainingBar(RichProgressBar):
 
 
 @dataclass(eq=False)
-class ProgressLines(pl.Callback):
+class ProgressLines(Checkpoint):
     """Prints the progress of the training.
+
+    Lightning calls a `Checkpoint` last, so that the line of a validation follows the checkpoint.
 
     Args:
         each_minute: also print a line a minute between validations.
@@ -87,8 +89,8 @@ class ProgressLines(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print how long the training was, and whether something has ended it early."""
         done, planned = trainer.global_step, trainer.max_steps
-        early = f" of {planned:,} updates: stopped early"
-        print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
+        early = "stopped early" if done < planned else "as planned"
+        print_line(f"trained for {done:,} of {planned:,} updates: {early}")
 
     def _print(self, trainer: pl.Trainer, metrics: Mapping[str, Tensor]) -> None:
         assert isinstance(trainer.lightning_module, TranslationModule)

@@ -17,6 +17,7 @@ from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
+from simulmt.system.ending import CONTINUES
 from simulmt.system.lock import alone, lock_of
 
 LOCKED = "SIMULMT_LOCKED"
@@ -79,6 +80,15 @@ def is_requeued(folder: Path) -> bool:
         return False
     provenance = files.read_provenance(folder)
     return provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
+
+
+def remedy(folder: Path, interval: int) -> str:
+    """Return how to continue an interrupted run that validates every `interval` updates."""
+    if LOCKED in os.environ:
+        return CONTINUES
+    if (folder / files.LAST).is_file():
+        return "the same command with ckpt_path=last resumes from the last validation"
+    return f"nothing is saved yet: the first validation is at update {interval:,}"
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:

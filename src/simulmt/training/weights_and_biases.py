@@ -39,7 +39,7 @@ class WeightsAndBiases(Board, WandbLogger):
         config: Configuration,
         *,
         project: str,
-        mode: Literal["online", "offline"],
+        mode: Literal["online", "offline", "disabled"],
     ) -> None:
         import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
@@ -62,8 +62,9 @@ class WeightsAndBiases(Board, WandbLogger):
             why = f" ({str(error).splitlines()[0]})"
             wandb.teardown()
             run = start(mode="offline")
+        place = Path(run.dir).parents[1] / f"offline-run-*-{run.id}"  # also of earlier starts
         if run.offline:
-            say(f"W&B logs offline{why}; upload the run with wandb sync {Path(run.dir).parent}")
+            say(f"W&B logs offline{why}; upload the run with wandb sync {place}")
         run.define_metric(UPDATES)
         run.define_metric("*", step_metric=UPDATES, step_sync=True)
         super().__init__(experiment=run)
