@@ -89,6 +89,22 @@ def test_sigterm_ends_a_program_with_one_line(code):
     assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGTERM, TERMINATED, "terminated"), (signal.SIGINT, INTERRUPTED, "interrupted")],
+)
+def test_a_signal_says_how_to_continue(number, status, word):
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = heard + BUSY.replace("handle_signals()", "handle_signals(lambda: ending.CONTINUES)")
+    assert ended(code, number) == (status, f"error: {word}; {CONTINUES}\n")
+
+
+def test_a_run_of_a_sweep_still_ignores_ctrl_c():
+    ignored = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code = ignored + BUSY.replace("time.sleep(60)", "time.sleep(1)")
+    assert ended(code, signal.SIGINT) == (0, "")
+
+
 @pytest.mark.slow
 def test_an_error_of_all_ranks_is_one_line(tmp_path):
     small = [*SMALL, "trainer=ddp", "trainer.devices=2", "data.valid=1", f"cache={tmp_path}"]

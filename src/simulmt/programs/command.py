@@ -89,9 +89,8 @@ def run(verb: str) -> None:
     except KeyboardInterrupt:
         end("interrupted", INTERRUPTED)
     finally:
-        for folder in _made[:1]:
-            if [*folder.glob("*")] == [folder / "multirun.yaml"]:  # a sweep without a single run
-                (folder / "multirun.yaml").unlink()
+        if _made and [*_made[0].glob("*")] == [_made[0] / "multirun.yaml"]:  # no run has begun
+            (_made[0] / "multirun.yaml").unlink()
         remove_empty(_made)
 
 
@@ -131,8 +130,7 @@ def _remedied(error: Exception) -> str:
         return f"{error.override!r}: write KEY=VALUE without spaces; quote braces and spaces"
     cause = error.__cause__  # knows the options beside the wrong one
     if isinstance(cause, OmegaConfBaseException) and cause.parent_node:
-        known = [*map(str, cause.parent_node)]
-        near = get_close_matches(str(cause.key), known) or known
+        near = get_close_matches(cause.key, cause.parent_node) or cause.parent_node
         return f"{cause.full_key} is not an option; choose one of {', '.join(near)}"
     return " ".join(str(error).partition("Config search path:")[0].split())
 

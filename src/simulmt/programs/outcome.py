@@ -8,7 +8,6 @@ import csv
 import os
 import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -90,7 +89,7 @@ class SweepEnd(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Choose the folder of the sweep's records."""
-        name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        name = f".sweep-{secrets.token_hex(8)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
         os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
         handle_signals(lambda: CONTINUES)

@@ -31,10 +31,7 @@ def make_target(options: Config, where: str, kind: type) -> Any:
     try:
         made = instantiate({**options}, _convert_="all")
     except InstantiationException as error:
-        cause: BaseException = error
-        while cause.__cause__:
-            cause = cause.__cause__
-        why = " ".join(str(cause).split())
+        why = " ".join(str(error.__cause__ or error).split())
         raise UserError(f"{where}: {options[TARGET]} makes no {what}: {why}") from None
     if not isinstance(made, kind):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")

@@ -6,7 +6,6 @@ one fails or a signal comes.
 
 import logging
 import os
-import signal
 import sys
 import time
 import warnings
@@ -106,7 +105,6 @@ def run_ranks(processes: int) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
     os.environ[ending.ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
-    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
         with TemporaryDirectory() as folder:  # for the errors of the ranks
             config = LaunchConfig(
@@ -129,8 +127,7 @@ def run_ranks(processes: int) -> None:
         _fail(error)
     finally:
         del os.environ[ending.ENDS_WITH]
-        for number, handler in handlers:  # which torch replaces
-            signal.signal(number, handler)
+        ending.handle_signals()  # instead of torch's handlers
 
 
 def _fail(error: ChildFailedError) -> NoReturn:

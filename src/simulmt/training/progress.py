@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Checkpoint, RichProgressBar
+from rich.progress import BarColumn, ProgressColumn
 from torch import Tensor
 
 from simulmt.system.console import EVERY, say
@@ -34,9 +35,13 @@ class TrainingBar(RichProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates and the figures, as one text."""
+        """Return the number of updates and the first figures, as one text of up to 60 columns."""
         done = f"{trainer.global_step}/{trainer.max_steps}"
-        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)])}
+        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)[:3]])}
+
+    def configure_columns(self, trainer: pl.Trainer) -> list[ProgressColumn]:
+        """Return a bar for the batches of an epoch; its figures follow."""
+        return [BarColumn(bar_width=18)]
 
     @property
     def total_train_batches(self) -> int | float:
@@ -46,13 +51,6 @@ class TrainingBar(RichProgressBar):
         within an epoch.
         """
         return self.trainer.num_training_batches
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Show the number of the epoch; without a last epoch, Lightning's text ends in "/-2"."""
-        super().on_train_epoch_start(trainer, pl_module)
-        if self.progress is not None and self.train_progress_bar_id is not None:
-            epoch = f"epoch {trainer.current_epoch + 1}"
-            self.progress.update(self.train_progress_bar_id, description=epoch)
 
 
 @dataclass(eq=False)

@@ -17,7 +17,6 @@ from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
-from simulmt.system.ending import CONTINUES
 from simulmt.system.lock import alone, lock_of
 
 LOCKED = "SIMULMT_LOCKED"
@@ -84,8 +83,6 @@ def is_requeued(folder: Path) -> bool:
 
 def remedy(folder: Path, interval: int) -> str:
     """Return how to continue an interrupted run that validates every `interval` updates."""
-    if LOCKED in os.environ:
-        return CONTINUES
     if (folder / files.LAST).is_file():
         return "the same command with ckpt_path=last resumes from the last validation"
     return f"nothing is saved yet: the first validation is at update {interval:,}"
@@ -217,7 +214,8 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
             handler.close()  # the log continues in the new folder
         with writing(folder):
             folder.rename(place)
-        say(f"the earlier run in {folder} is now {place.name}")
+        saved = "" if (place / files.LAST).is_file() else "; it has saved no checkpoint"
+        say(f"the earlier run in {folder} is now {place.name}{saved}")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / files.MARK).touch()
