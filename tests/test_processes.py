@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from simulmt.system import ending
-from simulmt.system.ending import TERMINATED
+from simulmt.system.ending import CONTINUES, INTERRUPTED, TERMINATED
 from small_runs import ROOT, SMALL
 
 CHILD = """

@@ -137,12 +137,11 @@ def _check_together(
         )
     first_end = min(plan.max_updates, (plan.patience or plan.max_updates) * plan.validate_every)
     if not objective.at_full_weight(first_end - 1):
-        held, grows = objective.hold, objective.warmup
         patience = "" if plan.patience is None else f" and trainer.patience={plan.patience}"
         raise UserError(
             f"trainer.max_updates={plan.max_updates}{patience} may end the run after "
-            f"{first_end:,} updates, before objective.hold={held} and objective.warmup={grows} are "
-            f"over: lower them, or train for at least {held + grows:,} updates"
+            f"{first_end:,} updates, but objective.hold={objective.hold} and objective.warmup="
+            f"{objective.warmup} need {objective.hold + objective.warmup:,}: lower them, or raise it"
         )
     if plan.compile and not model.compiles:
         raise UserError(

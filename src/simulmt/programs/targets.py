@@ -32,7 +32,7 @@ def make_target(options: Config, where: str, kind: type) -> Any:
         made = instantiate({**options}, _convert_="all")
     except InstantiationException as error:
         why = " ".join(str(error.__cause__ or error).split())
-        raise UserError(f"{where}: {options[TARGET]} makes no {what}: {why}") from None
+        raise UserError(f"{where}: {options.get(TARGET)} makes no {what}: {why}") from None
     if not isinstance(made, kind):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
     return made
