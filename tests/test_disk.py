@@ -71,3 +71,11 @@ def test_errors_of_the_system_end_a_program_in_one_line(error, capfd, monkeypatc
     assert shown.startswith("error: ")
     assert error.strerror in shown
     assert shown.count("\n") == 1
+
+
+def test_the_limit_of_a_file_and_a_link_to_nothing_have_remedies(tmp_path):
+    (tmp_path / "runs").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError) as link:
+        (tmp_path / "runs").mkdir(exist_ok=True)
+    assert f"the link points, {tmp_path / 'nowhere'}" in describe_error(link.value)
+    assert "ulimit -f" in describe_error(OSError(errno.EFBIG, "File too large", "best.ckpt"))

@@ -131,10 +131,13 @@ def test_a_logger_by_target_gets_the_metrics(tmp_path, cache, monkeypatch):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("callbacks={a:{_target_:no.Such}}", "callbacks.a: Error locating target 'no.Such'"),
+        (
+            "callbacks={a:{_target_:no.Such}}",
+            "no.Such makes no pytorch_lightning Callback: Error loading",
+        ),
         ("callbacks={a:{_target_:json.loads,s:'1'}}", "callbacks.a._target_ is json.loads, but"),
         ("callbacks={a:{b:c}}", "callbacks.a._target_ is None"),
-        ("+logger._target_=json.loads", "logger: Error in call to target"),
+        ("+logger._target_=json.loads", "Logger: loads() missing 1 required positional argument"),
     ],
 )
 def test_what_is_no_callback_or_logger_ends_in_one_line(word, said, tmp_path, cache):

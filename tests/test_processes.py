@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from simulmt.system import ending
-from simulmt.system.ending import TERMINATED
+from simulmt.system.ending import CONTINUES, INTERRUPTED, TERMINATED
 from small_runs import ROOT, SMALL
 
 CHILD = """
@@ -87,6 +87,22 @@ def ended(code: str, number: int | None, **variables: str) -> tuple[int, str]:
 @pytest.mark.parametrize("code", [BUSY, LOST])
 def test_sigterm_ends_a_program_with_one_line(code):
     assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGTERM, TERMINATED, "terminated"), (signal.SIGINT, INTERRUPTED, "interrupted")],
+)
+def test_a_signal_says_how_to_continue(number, status, word):
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = heard + BUSY.replace("handle_signals()", "handle_signals(lambda: ending.CONTINUES)")
+    assert ended(code, number) == (status, f"error: {word}; {CONTINUES}\n")
+
+
+def test_a_run_of_a_sweep_still_ignores_ctrl_c():
+    ignored = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    code = ignored + BUSY.replace("time.sleep(60)", "time.sleep(1)")
+    assert ended(code, signal.SIGINT) == (0, "")
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
 ANSWERS = [
     ("train.py", ["lambda=0.1", "mechanism=soft"], "decisions have no gradient"),
     ("train.py", ["mechanism=mma"], "Available options in 'mechanism': emma hmt"),
-    ("train.py", ["trainer.dal_range=[1,"], "no viable alternative at input '[1,'"),
+    ("train.py", ["trainer.dal_range=[1,"], "'trainer.dal_range=[1,': write KEY=VALUE"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("train.py", ["data=text"], "data.root has no value: set data.root=VALUE"),
     ("train.py", ["data=text", "data.root=x", "data.source=a", "data.target=b"], "set data.root"),
@@ -69,6 +69,14 @@ ANSWERS = [
     ("train.py", ["hydra.run.dir="], "hydra.run.dir= gives no value"),
     ("evaluate.py", ["checkpoint="], "checkpoint= gives no value"),
     ("report.py", ["runs=a,b"], "error: runs=a,b: runs takes one value"),
+    (
+        "train.py",
+        ["trainer.max_update=9"],
+        "max_update is not an option; choose one of max_updates",
+    ),
+    ("train.py", ["mechanism={k:3}"], "mechanism.k is not an option; choose one of name, schedule"),
+    ("train.py", ["lambda =0.2"], "'lambda =0.2': write KEY=VALUE without spaces"),
+    ("train.py", ["RUN"], "'RUN': write KEY=VALUE"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]
 
@@ -100,3 +108,11 @@ def test_the_command_line_answers_in_one_line_and_leaves_what_was_there(tmp_path
     assert [(row["outcome"], row["tries"]) for row in rows] == [("failed", "0")] * 2
     assert rows[0]["reason"].startswith("seed is -1")
     assert "mechanism=soft" in rows[1]["reason"]
+
+
+def test_a_sweep_with_a_misspelt_choice_leaves_nothing(tmp_path):
+    words = ["-m", "mechanism=mma_il,milkk", "lambda=0.0,0.2"]
+    (answer,) = type_in([ROOT / "train.py", *words], cwd=tmp_path)
+    assert (answer.status, answer.err.count("\n")) == (2, 1)
+    assert "Could not find 'mechanism/milkk'" in answer.err
+    assert not [*tmp_path.iterdir()]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
+from simulmt.training.resume import remedy
 from small_runs import LONGER, metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -147,3 +148,19 @@ def test_a_run_resumes_where_it_was_moved_to(finished, tmp_path, cache):
         for key in ("best_model_score", "best_k_models"):
             assert whole.get(key) == resumed.get(key)
     assert str(tmp_path) not in str(states[1])
+
+
+def test_a_line_of_progress_comes_after_the_checkpoint_that_a_remedy_promises(
+    tmp_path, cache, monkeypatch
+):
+    said = []
+
+    def print_line(line: str) -> None:
+        said.append((line.partition(" ")[0], remedy(tmp_path, 20)))
+
+    monkeypatch.setattr("simulmt.training.progress.print_line", print_line)
+    assert remedy(tmp_path, 20) == "nothing is saved yet: the first validation is at update 20"
+    run(tmp_path, cache)
+    assert {words for name, words in said if name == "update"} == {
+        "the same command with ckpt_path=last resumes from the last validation"
+    }

@@ -71,7 +71,7 @@ def test_the_names_that_dashboards_and_queries_use(logged):
     }
     started = json.loads((logged / "started.json").read_text())
     assert (started["project"], started["group"]) == ("simulmt", "mma_il")
-    assert (started["name"], started["job_type"]) == ("mma_il lambda=0.2 seed=1", "train")
+    assert (started["name"], started["job_type"]) == (logged.name, "train")
     assert started["tags"] == ["verbfinal", "transformer"]
     flat = flat_options(started["config"])
     values = {"lambda": 0.2, "lambda_var": 0.0, "seed": 1, "mechanism.name": "mma_il"}
@@ -94,15 +94,14 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     opened.close(failed=False)
     out, err = capfd.readouterr()
     assert out.startswith("W&B logs offline" + " (No API key" * (mode == "online"))
-    assert f"wandb sync {tmp_path / 'wandb' / 'offline-run-'}" in out
+    run_id = (tmp_path / "wandb_id").read_text()
+    pattern = out.rpartition("wandb sync ")[2].strip()
+    assert pattern == str(tmp_path / "wandb" / f"offline-run-*-{run_id}")
+    assert len([*(tmp_path / "wandb").glob(Path(pattern).name)]) == 1
     assert (out.count("\n"), err) == (1, "")
 
 
-def test_runs_are_named_by_what_sets_their_latency():
-    def named(*overrides: str) -> str:
-        return wandb_name(Configuration.of(plain(configuration("train", *overrides))))
-
-    assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
-    assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"
-    assert named("mechanism=milk", "name=mine") == "mine: milk seed=1"
-    assert named("mechanism=milk", "lambda_var=0.1") == "milk lambda_var=0.1 seed=1"
+def test_a_run_has_the_name_of_its_folder_after_the_users():
+    assert wandb_name(Path("runs/verbfinal/lambda-0.2"), None) == "lambda-0.2"
+    assert wandb_name(Path("runs/verbfinal/mine"), "mine") == "mine"
+    assert wandb_name(Path("runs/verbfinal/mine/seed-1"), "mine") == "mine: seed-1"

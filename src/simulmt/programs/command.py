@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ import hydra
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.experimental.callback import Callback
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
@@ -47,11 +48,15 @@ class PluginFolders(SearchPathPlugin):
 
 
 class RunStart(Callback):
-    """A callback that Hydra calls before it makes the run directory."""
+    """A callback that Hydra calls before it makes the folder of a run or a sweep."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Remember which folders are absent, so that a rejected command leaves none."""
         _made[:] = absent(Path(config.hydra.run.dir))
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Remember the same of a sweep."""
+        _made[:] = absent(Path(config.hydra.sweep.dir))
 
 
 def run(verb: str) -> None:
@@ -61,6 +66,8 @@ def run(verb: str) -> None:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises the exceptions themselves
+    if not os.environ.get("WANDB_MODE"):  # empty means unset, also for wandb
+        os.environ.pop("WANDB_MODE", None)
     logging.raiseExceptions = False  # a full disk prints no tracebacks of the log
     Plugins.instance().register(PluginFolders)
     try:
@@ -79,9 +86,11 @@ def run(verb: str) -> None:
             OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(work)()
-    except KeyboardInterrupt as error:
-        end(str(error) or "interrupted", INTERRUPTED)
+    except KeyboardInterrupt:
+        end("interrupted", INTERRUPTED)
     finally:
+        if _made and [*_made[0].glob("*")] == [_made[0] / "multirun.yaml"]:  # no run has begun
+            (_made[0] / "multirun.yaml").unlink()
         remove_empty(_made)
 
 
@@ -107,12 +116,23 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except (UserError, HydraException, OmegaConfBaseException) as error:
-        end(" ".join(str(error).partition("Config search path:")[0].split()))
+        end(_remedied(error))
     except OSError as error:
         if error.filename is None:  # of standard output
             drop_output()
         if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited
             end(describe_error(error))
+
+
+def _remedied(error: Exception) -> str:
+    """Return the message of an error in one line, with a remedy in place of Hydra's."""
+    if isinstance(error, OverrideParseException):
+        return f"{error.override!r}: write KEY=VALUE without spaces; quote braces and spaces"
+    cause = error.__cause__  # knows the options beside the wrong one
+    if isinstance(cause, OmegaConfBaseException) and cause.parent_node:
+        near = get_close_matches(cause.key, cause.parent_node) or cause.parent_node
+        return f"{cause.full_key} is not an option; choose one of {', '.join(near)}"
+    return " ".join(str(error).partition("Config search path:")[0].split())
 
 
 def end(message: str, status: int = BAD_INPUT) -> NoReturn:

@@ -26,7 +26,7 @@ from simulmt.errors import UserError
 from simulmt.live.lines import LineTranslator
 from simulmt.options import Config, Count, Few, Tokens, construct
 from simulmt.parts.builders import pick_device
-from simulmt.programs.line_job import CONTINUES, LineJob
+from simulmt.programs.line_job import LineJob
 from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
@@ -34,7 +34,7 @@ from simulmt.programs.teacher import load_offline
 from simulmt.saved.trained import Trained
 from simulmt.system.console import say
 from simulmt.system.disk import read_json
-from simulmt.system.ending import handle_signals, is_worker, launched
+from simulmt.system.ending import CONTINUES, handle_signals, is_worker, launched
 from simulmt.system.memory import enough_memory
 from simulmt.training.launch import reported, run_ranks
 
@@ -90,7 +90,7 @@ def distil(cfg: DictConfig) -> None:
             f"processes={options.processes}, but torchrun or srun has started {world} processes: "
             "leave out processes"
         )
-    handle_signals()
+    handle_signals(lambda: CONTINUES)
     shared = world if is_worker() else here
     with reported():
         with enough_memory("batch_tokens, beam or processes", device, shared):
@@ -101,7 +101,7 @@ def distil(cfg: DictConfig) -> None:
             summary.print_dropped(work.corpus.name, work.train)
             if not work.begin():
                 if here > 1:
-                    run_ranks(here, CONTINUES)
+                    run_ranks(here)
                 else:
                     work.job.translate(work.translator, rank, world)
         work.join()

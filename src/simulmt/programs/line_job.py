@@ -13,9 +13,9 @@ from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.system.console import counted, say
 from simulmt.system.disk import read_json, read_record, replacing, write_json, writing
+from simulmt.system.ending import CONTINUES
 from simulmt.system.lock import alone
 
-CONTINUES = "the same command continues"
 _JOB = "job.json"
 
 
@@ -133,10 +133,7 @@ class LineJob:
             if self.record.exists():  # another process, for which this one waited, has finished
                 return
             work = self._append(path, mine, translate)
-            try:
-                deque(counted(work, "translating", int, lines, "lines"), maxlen=0)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"interrupted; {CONTINUES}") from None
+            deque(counted(work, "translating", int, lines, "lines"), maxlen=0)
 
     def _append(
         self, path: Path, mine: range, translate: Callable[[list[str]], list[str]]

@@ -3,11 +3,11 @@
 The records lie in a folder of the sweep, not with the runs, which several sweeps may share.
 """
 
+import atexit
 import csv
 import os
 import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from simulmt.errors import UserError
 from simulmt.programs.plain import plain
 from simulmt.system.console import console, say
 from simulmt.system.disk import read_record, replacing, write_json
-from simulmt.system.ending import BAD_INPUT, ENDS_WITH, handle_signals
+from simulmt.system.ending import BAD_INPUT, CONTINUES, ENDS_WITH, handle_signals
 
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a
@@ -89,10 +89,11 @@ class SweepEnd(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Choose the folder of the sweep's records."""
-        name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        name = f".sweep-{secrets.token_hex(8)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
         os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
-        handle_signals()
+        handle_signals(lambda: CONTINUES)
+        atexit.register(shutil.rmtree, os.environ[SWEEP], ignore_errors=True)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Finish what was postponed, compare all finished runs, and print and write the outcomes.
@@ -107,7 +108,6 @@ class SweepEnd(Callback):
         folder, records = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
         finish_postponed()
         outcomes = [*find_outcomes(records).values()]
-        shutil.rmtree(records, ignore_errors=True)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # such as no finished run; the sweep has not failed by it

@@ -140,8 +140,8 @@ def _check_together(
         patience = "" if plan.patience is None else f" and trainer.patience={plan.patience}"
         raise UserError(
             f"trainer.max_updates={plan.max_updates}{patience} may end the run after "
-            f"{first_end:,} updates, before objective.hold and objective.warmup are over: lower "
-            "them, or train for longer"
+            f"{first_end:,} updates, but objective.hold={objective.hold} + objective.warmup="
+            f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower it or train on"
         )
     if plan.compile and not model.compiles:
         raise UserError(

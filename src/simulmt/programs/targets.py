@@ -27,11 +27,12 @@ def make_target(options: Config, where: str, kind: type) -> Any:
     Raises:
         UserError: Hydra cannot make the object, or it is of another class.
     """
+    what = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
     try:
         made = instantiate({**options}, _convert_="all")
     except InstantiationException as error:
-        raise UserError(f"{where}: {' '.join(str(error).split())}") from None
+        why = " ".join(str(error.__cause__ or error).split())
+        raise UserError(f"{where}: {options.get(TARGET)} makes no {what}: {why}") from None
     if not isinstance(made, kind):
-        name = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
-        raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {name}")
+        raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
     return made

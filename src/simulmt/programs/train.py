@@ -71,6 +71,7 @@ def train(
     with reported():
         run = RunSpec.of(plain(cfg), typed)
         plan, asked = run.plan, run.config.ckpt_path
+        ending.handle_signals(lambda: resume.remedy(folder, plan.validate_every))
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_machine()
         files.check_own(folder)
@@ -179,10 +180,9 @@ def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, st
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     mechanism, plain_config = run.mechanism, run.config.plain
     write_texts(folder / files.HYDRA, record)
-    origin = provenance(run.plan.accelerator, needed_by(plain_config))
     traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / files.CONFIG, plain_config)
-    write_json(folder / files.PROVENANCE, origin)
+    write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, needed_by(plain_config)))
     write_json(folder / files.TRAITS, traits)
     write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun
 

@@ -26,6 +26,7 @@ from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.system.console import note, say, watch
+from simulmt.system.ending import CONTINUES, handle_signals
 from simulmt.system.memory import enough_memory
 
 PICTURED = 20
@@ -130,6 +131,7 @@ def translate_lines(
         "block": block,
     }
     record, unfinished = (output.with_name(output.name + end) for end in (".json", ".unfinished"))
+    handle_signals(lambda: CONTINUES)
     job = LineJob(output, record, unfinished, decisions, lines, block)
     if not (finished := job.begin(taken=output.exists())):
         job.translate(translate)

@@ -23,6 +23,7 @@ UNFINISHED = ".tmp"
 
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there"),
+    errno.EFBIG: "raise the limit of file sizes, which `ulimit -f` shows",
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit, which `ulimit -n` shows"),
 }
 _ELSEWHERE = "choose another folder"
@@ -59,6 +60,8 @@ def describe_error(error: OSError) -> str:
 
 
 def _remedy(error: OSError) -> str:
+    if error.filename and os.path.islink(error.filename):
+        return f"make the folder to which the link points, {os.readlink(error.filename)}"
     return _REMEDIES.get(error.errno or 0, "check the path and its permissions")
 
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from types import FrameType
@@ -23,12 +24,17 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit status after Ctrl-C."""
 ENDS_WITH = "SIMULMT_ENDS_WITH"
 """Environment variable with the id of a process, for those that it starts and that end with it."""
+CONTINUES = "the same command continues"
+"""How to continue work that finds what it has done."""
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 """Environment variable of the processes that torch's elastic agent has started, also torchrun's."""
+STOPPED = {signal.SIGTERM.value: "terminated", signal.SIGINT.value: "interrupted"}
+"""Words for the signals that end all work."""
 _PATIENCE = 8.0
 """Seconds that a process has to close its files after a signal."""
 _started_by = ""
 _status = 0
+_remedy: Callable[[], str] = str
 
 
 def begin() -> None:
@@ -77,10 +83,18 @@ def end_with(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def handle_signals() -> None:
-    """Close all files at SIGTERM, and end with status 143."""
-    for number in (signal.SIGTERM, *[signal.SIGINT] * is_worker()):
-        signal.signal(number, _terminate)
+def handle_signals(remedy: Callable[[], str] | None = None) -> None:
+    """Close all files at SIGTERM and Ctrl-C, and end with status 143 or 130.
+
+    Args:
+        remedy: returns how to continue after an interruption, for the message; without it, that of
+            an earlier call counts.
+    """
+    global _remedy  # noqa: PLW0603
+    _remedy = remedy or _remedy
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as Ctrl-C in a run of a sweep
+            signal.signal(number, _terminate)
     atexit.register(_leave)  # runs after what libraries register later
 
 
@@ -89,12 +103,13 @@ def end(status: int, reason: str) -> NoReturn:
 
     Args:
         status: the exit status.
-        reason: printed on a line; nothing follows it.
+        reason: printed on a line with how to continue; nothing follows it.
     """
     global _status  # noqa: PLW0603
     _status = status
     if not is_worker() and is_first():
-        os.write(2, f"error: {reason}\n".encode())  # `print` may be what a signal has interrupted
+        line = "; ".join(filter(None, [f"error: {reason}", _remedy()]))
+        os.write(2, f"{line}\n".encode())  # `print` may be what a signal has interrupted
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     raise SystemExit(status)
 
@@ -116,7 +131,7 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     late = threading.Timer(_PATIENCE, os._exit, [128 + signum])  # a library may wait for ever
     late.daemon = True
     late.start()
-    end(128 + signum, "terminated")
+    end(128 + signum, STOPPED[signum])
 
 
 def _leave() -> None:

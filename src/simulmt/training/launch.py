@@ -6,7 +6,6 @@ one fails or a signal comes.
 
 import logging
 import os
-import signal
 import sys
 import time
 import warnings
@@ -27,7 +26,6 @@ from simulmt.errors import UserError
 from simulmt.system import ending
 from simulmt.system.disk import describe_error
 
-RESUMES = "the same command with ckpt_path=last resumes from the last validation"
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
 _BEFORE_OTHERS = 5.0
@@ -87,12 +85,11 @@ def _step_environment() -> SLURMEnvironment:
     return SLURMEnvironment(auto_requeue=False)
 
 
-def run_ranks(processes: int, remedy: str = RESUMES) -> None:
+def run_ranks(processes: int) -> None:
     """Run the command line of this process in several processes, and end as they end.
 
     Args:
         processes: their number.
-        remedy: what a user can do once they were interrupted.
 
     Raises:
         UserError: the first mistake of a rank that a user can correct.
@@ -108,7 +105,6 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
     os.environ[ending.ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
-    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
         with TemporaryDirectory() as folder:  # for the errors of the ranks
             config = LaunchConfig(
@@ -126,17 +122,15 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
             )
             elastic_launch(config, sys.executable)(*words)
     except SignalException as error:
-        name = "interrupted" if error.sigval == signal.SIGINT else "terminated"
-        ending.end(128 + error.sigval, f"{name}; {remedy}")
+        ending.end(128 + error.sigval, ending.STOPPED[error.sigval])
     except ChildFailedError as error:
-        _fail(error, remedy)
+        _fail(error)
     finally:
         del os.environ[ending.ENDS_WITH]
-        for number, handler in handlers:  # which torch replaces
-            signal.signal(number, handler)
+        ending.handle_signals()  # instead of torch's handlers
 
 
-def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
+def _fail(error: ChildFailedError) -> NoReturn:
     """Raise the first error of the ranks, preferring one that a user can correct."""
     by_rank = error.failures.items()
     rank, failure = min(by_rank, key=lambda item: item[1].exitcode != ending.BAD_INPUT)
@@ -149,7 +143,7 @@ def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
     killed = status > 128
     why = f"was {ending.killed_by(status - 128)}" if killed else f"exited with status {status}"
-    ending.end(status, f"rank {rank} {why}; {remedy}")
+    ending.end(status, f"rank {rank} {why}")
 
 
 @contextmanager

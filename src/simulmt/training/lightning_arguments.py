@@ -43,4 +43,6 @@ def check_arguments(arguments: Config) -> None:
     try:
         Trainer(**alone, **FIXED, enable_checkpointing=True, **arguments)
     except (MisconfigurationException, TypeError, ValueError) as error:
-        raise UserError(f"trainer.lightning: {' '.join(str(error).split())}") from None
+        raise UserError(
+            f"trainer.lightning: {' '.join(str(error).split())}; see docs/runs.md"
+        ) from None

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import RichProgressBar
+from pytorch_lightning.callbacks import Checkpoint, RichProgressBar
+from rich.progress import BarColumn, ProgressColumn
 from torch import Tensor
 
 from simulmt.system.console import EVERY, say
@@ -34,9 +35,13 @@ class TrainingBar(RichProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates and the figures, as one text."""
+        """Return the number of updates and the first figures, as one text of up to 60 columns."""
         done = f"{trainer.global_step}/{trainer.max_steps}"
-        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)])}
+        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)[:3]])}
+
+    def configure_columns(self, trainer: pl.Trainer) -> list[ProgressColumn]:
+        """Return a bar for the batches of an epoch; its figures follow."""
+        return [BarColumn(bar_width=18)]
 
     @property
     def total_train_batches(self) -> int | float:
@@ -47,17 +52,12 @@ class TrainingBar(RichProgressBar):
         """
         return self.trainer.num_training_batches
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Show the number of the epoch; without a last epoch, Lightning's text ends in "/-2"."""
-        super().on_train_epoch_start(trainer, pl_module)
-        if self.progress is not None and self.train_progress_bar_id is not None:
-            epoch = f"epoch {trainer.current_epoch + 1}"
-            self.progress.update(self.train_progress_bar_id, description=epoch)
-
 
 @dataclass(eq=False)
-class ProgressLines(pl.Callback):
+class ProgressLines(Checkpoint):
     """Prints the progress of the training.
+
+    Lightning calls a `Checkpoint` last, so that the line of a validation follows the checkpoint.
 
     Args:
         each_minute: also print a line a minute between validations.
@@ -87,8 +87,8 @@ class ProgressLines(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print how long the training was, and whether something has ended it early."""
         done, planned = trainer.global_step, trainer.max_steps
-        early = f" of {planned:,} updates: stopped early"
-        print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
+        early = "stopped early" if done < planned else "as planned"
+        print_line(f"trained for {done:,} of {planned:,} updates: {early}")
 
     def _print(self, trainer: pl.Trainer, metrics: Mapping[str, Tensor]) -> None:
         assert isinstance(trainer.lightning_module, TranslationModule)

@@ -81,6 +81,13 @@ def is_requeued(folder: Path) -> bool:
     return provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
 
 
+def remedy(folder: Path, interval: int) -> str:
+    """Return how to continue an interrupted run that validates every `interval` updates."""
+    if (folder / files.LAST).is_file():
+        return "the same command with ckpt_path=last resumes from the last validation"
+    return f"nothing is saved yet: the first validation is at update {interval:,}"
+
+
 def find_resume(choice: str | None, folder: Path) -> Path | None:
     """Return the checkpoint to resume from, if any; `last` names the newest of this run.
 
@@ -207,7 +214,8 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
             handler.close()  # the log continues in the new folder
         with writing(folder):
             folder.rename(place)
-        say(f"the earlier run in {folder} is now {place.name}")
+        saved = "" if (place / files.LAST).is_file() else "; it has saved no checkpoint"
+        say(f"the earlier run in {folder} is now {place.name}{saved}")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / files.MARK).touch()

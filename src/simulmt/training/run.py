@@ -17,7 +17,6 @@ from simulmt.system.console import console
 from simulmt.training.callbacks import OneRun, Patience, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.launch import RESUMES
 from simulmt.training.lightning_arguments import FIXED
 from simulmt.training.module import TranslationModule
 from simulmt.training.plan import TrainingPlan
@@ -108,16 +107,10 @@ def fit(
         of Lightning have left out the validations, which write them.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C has ended the training.
         UserError: a loss, a gradient or a parameter is no longer finite.
     """
     average, folder = module.plan.average, Path(trainer.default_root_dir)
-    try:
-        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-    except SystemExit as end:
-        if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
-            raise
-        raise KeyboardInterrupt(f"interrupted at update {trainer.global_step}; {RESUMES}") from None
+    trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     if not (folder / BEST).is_file():
         print_line("no validation has written a checkpoint, so there are no test scores")
         return None

@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
-from simulmt.parts.configuration import WEIGHTS, Configuration
+from simulmt.parts.configuration import Configuration
 from simulmt.system.console import say
 from simulmt.system.disk import replacing
 from simulmt.training.board import Board
@@ -29,7 +29,7 @@ class WeightsAndBiases(Board, WandbLogger):
     """A run in W&B, which continues offline if the server cannot be reached.
 
     The run keeps its id in its directory, so that a resumed run continues it in W&B. Runs are
-    grouped by mechanism and named by what sets their latency.
+    grouped by mechanism.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class WeightsAndBiases(Board, WandbLogger):
         config: Configuration,
         *,
         project: str,
-        mode: Literal["online", "offline"],
+        mode: Literal["online", "offline", "disabled"],
     ) -> None:
         import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
         start = partial(
             wandb.init,
             project=project,
-            name=wandb_name(config),
+            name=wandb_name(folder, config.name),
             group=config.mechanism["name"],
             job_type="train",
             tags=[config.data["name"], config.model["name"]],
@@ -63,7 +63,8 @@ class WeightsAndBiases(Board, WandbLogger):
             wandb.teardown()
             run = start(mode="offline")
         if run.offline:
-            say(f"W&B logs offline{why}; upload the run with wandb sync {Path(run.dir).parent}")
+            parts = folder / "wandb" / f"offline-run-*-{run.id}"  # one for each start
+            say(f"W&B logs offline{why}; upload the run with wandb sync {parts}")
         run.define_metric(UPDATES)
         run.define_metric("*", step_metric=UPDATES, step_sync=True)
         super().__init__(experiment=run)
@@ -87,18 +88,9 @@ class WeightsAndBiases(Board, WandbLogger):
         self.experiment.finish(exit_code=int(failed))
 
 
-def wandb_name(config: Configuration) -> str:
-    """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
-
-    The user's own name, if there is one, comes first.
-    """
-    mechanism, objective = config.mechanism, config.objective
-    weights = {name: objective[name] for name in WEIGHTS if objective.get(name)}
-    pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
-    options = {**pace, **weights, "seed": config.seed}
-    named = [] if config.name is None else [f"{config.name}:"]
-    listed = (f"{name}={value}" for name, value in options.items())
-    return " ".join([*named, mechanism["name"], *listed])
+def wandb_name(folder: Path, name: str | None) -> str:
+    """Return a run's name in W&B: that of its folder, after the name that the user gave it."""
+    return folder.name if name in {None, folder.name} else f"{name}: {folder.name}"
 
 
 def _run_id(kept: Path) -> str:
