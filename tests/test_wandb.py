@@ -101,7 +101,11 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     assert (out.count("\n"), err) == (1, "")
 
 
-def test_a_run_has_the_name_of_its_folder_after_the_users():
-    assert wandb_name(Path("runs/verbfinal/lambda-0.2"), None) == "lambda-0.2"
-    assert wandb_name(Path("runs/verbfinal/mine"), "mine") == "mine"
-    assert wandb_name(Path("runs/verbfinal/mine/seed-1"), "mine") == "mine: seed-1"
+def test_runs_are_named_by_what_sets_their_latency():
+    def named(*overrides: str) -> str:
+        return wandb_name(Configuration.of(plain(configuration("train", *overrides))))
+
+    assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
+    assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"
+    assert named("mechanism=milk", "name=mine") == "mine: milk seed=1"
+    assert named("mechanism=milk", "lambda_var=0.1") == "milk lambda_var=0.1 seed=1"

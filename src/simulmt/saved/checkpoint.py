@@ -105,11 +105,7 @@ def read_checkpoint(path: Path) -> Config:
         UserError: the file is corrupt, or simulmt did not write it.
     """
     checkpoint = read_torch(path)
-    if (
-        not isinstance(checkpoint, dict)
-        or not isinstance(checkpoint.get("simulmt"), dict)
-        or "state_dict" not in checkpoint
-    ):
+    if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("simulmt"), dict):
         raise UserError(f"{path} is a checkpoint, but not one that simulmt wrote")
     check_finite(path, checkpoint["state_dict"])
     return checkpoint

@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
-from simulmt.parts.configuration import Configuration
+from simulmt.parts.configuration import WEIGHTS, Configuration
 from simulmt.system.console import say
 from simulmt.system.disk import replacing
 from simulmt.training.board import Board
@@ -29,7 +29,7 @@ class WeightsAndBiases(Board, WandbLogger):
     """A run in W&B, which continues offline if the server cannot be reached.
 
     The run keeps its id in its directory, so that a resumed run continues it in W&B. Runs are
-    grouped by mechanism.
+    grouped by mechanism and named by what sets their latency.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class WeightsAndBiases(Board, WandbLogger):
         start = partial(
             wandb.init,
             project=project,
-            name=wandb_name(folder, config.name),
+            name=wandb_name(config),
             group=config.mechanism["name"],
             job_type="train",
             tags=[config.data["name"], config.model["name"]],
@@ -88,9 +88,16 @@ class WeightsAndBiases(Board, WandbLogger):
         self.experiment.finish(exit_code=int(failed))
 
 
-def wandb_name(folder: Path, name: str | None) -> str:
-    """Return a run's name in W&B: that of its folder, after the name that the user gave it."""
-    return folder.name if name in {None, folder.name} else f"{name}: {folder.name}"
+def wandb_name(config: Configuration) -> str:
+    """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
+
+    The user's own name, if there is one, comes first.
+    """
+    mechanism, own = config.mechanism, [] if config.name is None else [f"{config.name}:"]
+    pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
+    weights = {name: weight for name in WEIGHTS if (weight := config.objective.get(name))}
+    options = {**pace, **weights, "seed": config.seed}.items()
+    return " ".join([*own, mechanism["name"], *(f"{name}={value}" for name, value in options)])
 
 
 def _run_id(kept: Path) -> str:
