@@ -71,7 +71,7 @@ def test_the_names_that_dashboards_and_queries_use(logged):
     }
     started = json.loads((logged / "started.json").read_text())
     assert (started["project"], started["group"]) == ("simulmt", "mma_il")
-    assert (started["name"], started["job_type"]) == (logged.name, "train")
+    assert (started["name"], started["job_type"]) == ("mma_il lambda=0.2 seed=1", "train")
     assert started["tags"] == ["verbfinal", "transformer"]
     flat = flat_options(started["config"])
     values = {"lambda": 0.2, "lambda_var": 0.0, "seed": 1, "mechanism.name": "mma_il"}
