@@ -63,7 +63,7 @@ def started(slurm: Cluster, script: Path, folder: Path, *overrides: str, wide: i
     size = [f"--nodes={wide}", f"--ntasks-per-node={2 // wide}", "--cpus-per-task=1"]
     options = [f"--chdir={ROOT}", f"--output={folder}.log"]
     run = [f"hydra.run.dir={folder}", f"cache={folder.parent / 'cache'}", "trainer.accelerator=cpu"]
-    path = os.pathsep.join([str(Path(sys.executable).parent), slurm.environment["PATH"]])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return slurm.submit(*size, *options, str(script), *TINY, *run, *overrides, PATH=path)
 
 
