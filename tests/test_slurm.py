@@ -170,7 +170,7 @@ def test_two_runs_in_one_job_do_not_meet(slurm, tmp_path):
         (
             "srun --kill-on-bad-exit=1 --ntasks=2",
             [],
-            "trainer.devices=1 .* 2 processes",
+            "trainer.devices=1 .* 2 were started",
         ),
         (
             "srun --ntasks=1",
