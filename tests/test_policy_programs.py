@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from simulmt.files.instances import read_instances
 from simulmt.programs.evaluate import evaluate
 from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
-from simulmt.system.console import note
+from simulmt.system.console import warn
 from simulmt.system.disk import read_record
 from small_runs import LONGER, configuration
 
@@ -137,9 +136,9 @@ def test_what_cannot_be_is_refused_in_one_line(
         evaluated(soft, *overrides)
 
 
-def test_a_policy_that_does_not_suit_warns_once(trained_once, capfd, monkeypatch) -> None:
+def test_a_policy_that_does_not_suit_warns_once(trained_once, capfd) -> None:
     """In each program, and for all evaluations of a sweep."""
-    monkeypatch.setattr("simulmt.saved.trained._note_once", cache(note))  # whatever came before
+    warn.cache_clear()  # whatever came before
     trained = checkpoint.load(trained_once("mechanism=mma_il"))
     for n in (2, 3):
         trained.build(policy=LocalAgreement(n))

@@ -47,10 +47,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     socket.setdefaulttimeout(_PATIENCE)  # sacreBLEU itself sets no limit
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with (
-            console.status(name),
-            alone(place / own.replace("/", "_")),
-        ):  # the ranks of a run take turns
+        turn = alone(place / own.replace("/", "_"))  # of the ranks of a run
+        with console.status(name), turn:
             path, references = get_source_file(own, pair), get_reference_files(own, pair)
     except Exception as error:  # of several libraries
         raise UserError(

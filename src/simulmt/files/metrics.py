@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
 from simulmt.files.run_directory import METRICS
-from simulmt.system.console import note
-
-_warn = cache(note)  # each line once
+from simulmt.system.console import warn
 
 
 def read_metrics(folder: Path) -> list[dict[str, str]]:
@@ -24,12 +21,12 @@ def read_metrics(folder: Path) -> list[dict[str, str]]:
     lines = text.replace("\r", "").split("\n")[:-1]
     names, *rows = [line.split(",") for line in lines or [""]]
     if "step" not in names:
-        _warn(f"warning: {path} is corrupt: it has no header, so all of its rows are left out")
+        warn(f"{path} is corrupt: it has no header, so all of its rows are left out")
         return []
     table = [dict(zip(names, row, strict=False)) for row in rows if len(row) == len(names)]
     complete = [row for row in table if _is_complete(row)]
     if corrupt := len(rows) - len(complete):
-        _warn(f"warning: {path} is corrupt: {corrupt} of its {len(rows)} rows are left out")
+        warn(f"{path} is corrupt: {corrupt} of its {len(rows)} rows are left out")
     return complete
 
 

@@ -11,7 +11,6 @@ From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds o
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -31,7 +30,7 @@ from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options, limited
 from simulmt.parts.builders import CORPORA, MODELS
-from simulmt.system.console import note
+from simulmt.system.console import warn
 
 
 @limited
@@ -65,7 +64,6 @@ class Parts:
 
 
 _loaded: dict[str, Parts] = {}
-_warn = cache(note)  # each line once
 
 
 def load(modules: Sequence[str] = ()) -> None:
@@ -86,7 +84,7 @@ def load(modules: Sequence[str] = ()) -> None:
         except UserError as error:
             if module in modules:
                 raise
-            _warn(f"warning: {error}")
+            warn(f"{error}")
 
 
 def needed_by(config: Config) -> dict[str, str]:
@@ -119,7 +117,7 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         )
     for module, version in needed.items():
         if (here := version_of(module)) != version:
-            _warn(f"warning: {where} was trained with {module} {version}, but {here} runs now")
+            warn(f"{where} was trained with {module} {version}, but {here} runs now")
 
 
 def _add(module: str) -> Parts:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from textwrap import shorten
 
@@ -22,9 +21,7 @@ from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
 from simulmt.parts.builders import build_corpus, build_mechanism, outline_model
 from simulmt.parts.configuration import Setup
-from simulmt.system.console import note
-
-_note_once = cache(note)
+from simulmt.system.console import warn
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ class Trained:
         if misfit := demands.misfit(model.attending_layers):
             raise UserError(f"policy={name_of(policy)} does not suit {self.path}: {misfit}")
         if demands.unsuited:
-            _note_once(f"warning: {demands.unsuited}")
+            warn(demands.unsuited)
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 

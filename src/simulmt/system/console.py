@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import TypeVar
 
 from rich.console import Console
@@ -27,6 +28,12 @@ def note(text: str) -> None:
     """Print a line on stderr, apart from the output, which may go into a pipe."""
     if is_first():
         print(text, file=sys.stderr)
+
+
+@cache
+def warn(text: str) -> None:
+    """Print a warning on stderr, the first time that a process gives it."""
+    note(f"warning: {text}")
 
 
 def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterable[T]:
