@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 
 import torch
 
-from simulmt.files.run_directory import read_provenance
+from simulmt.files.run_directory import BEST, WEIGHTS, read_provenance
 from simulmt.programs import provenance as module
 from simulmt.programs.export import export
 from simulmt.programs.provenance import provenance
@@ -25,6 +26,18 @@ def test_a_run_and_its_export_say_where_they_come_from(trained_once, tmp_path):
     assert read_provenance(tmp_path / "out") == told
     export(configuration("export", f"checkpoint={tmp_path / 'out'}", f"to={tmp_path / 'again'}"))
     assert read_provenance(tmp_path / "again") == told
+
+
+def test_the_digest_of_the_start_is_kept(trained_once, tmp_path):
+    run = trained_once("mechanism=soft")
+    export(configuration("export", f"checkpoint={run}", f"to={tmp_path / 'out'}"))
+    for start, file in (
+        (run / BEST, run / BEST),
+        (tmp_path / "out", tmp_path / "out" / WEIGHTS),
+    ):
+        expected = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert provenance("cpu", {}, start).init_sha256 == expected
+    assert provenance("cpu", {}).init_sha256 is None
 
 
 def test_the_command_is_what_the_user_typed(monkeypatch):

@@ -175,7 +175,7 @@ def test_the_program(tmp_path, capsys):
     assert "wait-k k=3" in capsys.readouterr().out
     curves = [f"curve-{name}.{kind}" for name in ("AL", "AP", "DAL") for kind in ("png", "svg")]
     written = sorted(path.name for path in (tmp_path / "some runs").iterdir() if path.is_file())
-    files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]
+    files = ["cost.csv", *curves, "curves.csv", "matched.csv", "report.html", "significance.csv"]
     assert written == files
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
 

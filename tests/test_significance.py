@@ -15,6 +15,7 @@ from simulmt.analysis.runs.intervals import Resampled, middle
 from simulmt.analysis.tables.significance import (
     ResampledLine,
     ResampledPoint,
+    bleu_at,
     compare,
     holm,
     p_value,
@@ -48,6 +49,21 @@ def test_bleu_lies_on_the_line_of_each_resample():
     assert drawn.bleu(at(2.1))[0] == pytest.approx(24.5)
     for point in drawn.points:  # to the last digit, or two lines with one point would differ
         assert np.array_equal(drawn.bleu(point.mean.dal), point.mean.bleu)
+
+
+def test_bleu_at_a_dal_is_never_beyond_the_ends_of_a_line():
+    drawn, point = line("a", (2.5, 20), (4, 30), (5.5, 28)), line("b", (3.3, 25))
+    found = bleu_at([drawn, point], DALS)
+    assert [(row["line"], row["DAL"]) for row in found] == [
+        ("a", 3),
+        ("a", 4),
+        ("a", 5),
+        ("b", 3.3),
+    ]
+    assert [row["BLEU"] for row in found[1:3]] == [30, pytest.approx(28 + 2 / 3)]
+    assert found[0]["BLEU"] == drawn.bleu(at(3))[0]
+    assert (found[0]["BLEU_low"], found[0]["BLEU_high"]) == middle(drawn.bleu(at(3))[1:])
+    assert (found[3]["BLEU_low"], found[3]["BLEU_high"]) == middle(point.points[0].mean.bleu[1:])
 
 
 def test_lines_are_compared_where_both_have_points_on_either_side():

@@ -19,7 +19,13 @@ from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Series, curve_rows, curve_series
 from simulmt.analysis.tables.published import read_published
 from simulmt.analysis.tables.selection import select_runs, shown_rows
-from simulmt.analysis.tables.significance import COLUMNS, matched_pairs
+from simulmt.analysis.tables.significance import (
+    AT_DAL,
+    COLUMNS,
+    bleu_at,
+    matched_pairs,
+    resampled_lines,
+)
 from simulmt.analysis.tables.terminal import left_columns, score_table, selection_table
 from simulmt.errors import UserError
 from simulmt.files.run_directory import INSTANCES, METRICS
@@ -31,8 +37,9 @@ from simulmt.system.disk import check_writable, writing
 def report(options: Config, home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write the files that compare the runs.
 
-    These are `curves.csv`, `cost.csv`, `significance.csv`, the pictures `curve-DAL.png` and so on
-    for each latency and format, `report.html`, and with `select` also `selected.csv`.
+    These are `curves.csv`, `cost.csv`, `matched.csv`, `significance.csv`, the pictures
+    `curve-DAL.png` and so on for each latency and format, `report.html`, and with `select` also
+    `selected.csv`.
 
     Args:
         options: The options of `conf/report.yaml`.
@@ -89,7 +96,8 @@ def _write(
     runs, to = listed.runs, chosen.to
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
-    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    resampled = resampled_lines(runs, lines.keys)
+    pairs = matched_pairs(runs, resampled, chosen.compare_at)
     if not pairs:
         say("no pair of lines to compare: significance.csv has no rows")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
@@ -99,6 +107,7 @@ def _write(
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows([run.cost() for run in trained], to / "cost.csv", COST),
+        write_rows(bleu_at(resampled, chosen.compare_at), to / "matched.csv", AT_DAL),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected = list[Row]()

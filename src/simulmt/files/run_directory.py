@@ -71,6 +71,7 @@ class Provenance:
         host: The name of the machine.
         device: The processor, or the GPU.
         job: The number of the job, on a cluster with SLURM.
+        init_sha256: SHA-256 of the weights' file of `init_from`, in hex; None without `init_from`.
     """
 
     command: str
@@ -80,6 +81,7 @@ class Provenance:
     host: str
     device: str
     job: str | None = None
+    init_sha256: str | None = None
 
 
 @dataclass(frozen=True)

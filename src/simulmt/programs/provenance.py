@@ -15,22 +15,27 @@ from subprocess import DEVNULL, SubprocessError, check_output
 
 import torch
 
-from simulmt.files.run_directory import Provenance
+from simulmt.data.store import digest_of_file
+from simulmt.files.run_directory import WEIGHTS, Provenance
 from simulmt.programs.cli import COMMAND
 
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
 
-def provenance(accelerator: str, plugins: Mapping[str, str]) -> Provenance:
+def provenance(
+    accelerator: str, plugins: Mapping[str, str], start: Path | None = None
+) -> Provenance:
     """Return the provenance of a training run that starts now.
 
     Args:
         accelerator: `cpu`, `gpu`, or `auto` for a GPU if there is one.
         plugins: the versions of the plugins that bring a part of the model, by module.
+        start: the checkpoint or exported folder of `init_from`.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
     versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
+    weights = start / WEIGHTS if start and start.is_dir() else start
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),
@@ -40,6 +45,7 @@ def provenance(accelerator: str, plugins: Mapping[str, str]) -> Provenance:
         host=socket.gethostname(),
         device=torch.cuda.get_device_name() if on_gpu else processor(),
         job=os.environ.get("SLURM_JOB_ID"),
+        init_sha256=digest_of_file(weights) if weights else None,
     )
 
 

@@ -123,7 +123,7 @@ def _train(
         check_enough(len(data.encoded[name]), plan.nodes * plan.devices, name)
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
-        _describe(folder, run, data, record)
+        _describe(folder, run, data, record, start.path if start else None)
     open_extra = (lambda *_: extra) if extra else run.open_logger
     with open_loggers(open_extra, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
@@ -176,13 +176,15 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
     return Frozen(frozenset(found.loaded), freeze)
 
 
-def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, str]) -> None:
+def _describe(
+    folder: Path, run: RunSpec, data: RunData, record: Mapping[str, str], start: Path | None
+) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
-    mechanism, plain_config = run.mechanism, run.config.plain
+    mechanism, plain_config, plugins = run.mechanism, run.config.plain, needed_by(run.config.plain)
     write_texts(folder / files.HYDRA, record)
     traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / files.CONFIG, plain_config)
-    write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, needed_by(plain_config)))
+    write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, plugins, start))
     write_json(folder / files.TRAITS, traits)
     write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun
 

@@ -164,6 +164,7 @@ class Run:
         row |= {f"{name}_{self.convention}": self.figures[name].value for name in own}
         row |= {key: self.training and getattr(self.training, key) for key in _OF_TRAINING}
         row["signature"] = paper["word"]["BLEU"].signature.removeprefix("BLEU|")
+        row["init_sha256"] = self.provenance and self.provenance.init_sha256
         row["policy"] = self.policy.get("name")
         row["decoding"] = " ".join(f"{name}={x:g}" for name, x in self._of_decoding.items())
         return row

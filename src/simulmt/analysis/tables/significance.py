@@ -1,7 +1,7 @@
 """Are two lines of a curve equally good at equal latency?"""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,6 +16,8 @@ COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "DAL_one", "DAL_other", "BLEU
 COLUMNS += ("BLEU_other", "difference", "difference_low", "difference_high", "p", "p_holm")
 COLUMNS += ("seeds_one", "seeds_other", "folders")
 """The columns of `significance.csv`."""
+AT_DAL = ("line", "DAL", "BLEU", "BLEU_low", "BLEU_high", "seeds")
+"""The columns of `matched.csv`."""
 
 
 @dataclass(frozen=True)
@@ -59,31 +61,64 @@ class ResampledLine:
         return self.points[left : right + 1] if dals[0] <= dal <= dals[-1] else []
 
 
-def matched_pairs(
-    runs: Sequence[Run], dals: Sequence[float], lines: Mapping[str, str]
-) -> list[Row]:
-    """Return the test of each two lines at equal DAL, as `compare` does.
-
-    Runs without a log are on no line here, and lines with different sentences are not tested.
+def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[ResampledLine]:
+    """Return the lines of the runs that have a log.
 
     Args:
         runs: All runs.
-        dals: The DALs at which lines of several points are compared, in words.
         lines: The name of each run's line, by folder.
-
-    Returns:
-        A row for each comparison, the better line first in it.
     """
     logged = [run for run in runs if run.resampled]
-    texts = {run.folder: tuple((i.source, i.reference) for i in run.log) for run in logged}
     resampled = {run.folder: (run.home, run.resampled) for run in logged if run.resampled}
     found = []
     for series in curve_series(logged, "DAL", lines):
         means = [mean_of_seeds(dict(resampled[f] for f in point.runs)) for point in series.points]
         points = [ResampledPoint(p.runs, x) for p, x in zip(series.points, means, strict=True)]
         found.append(ResampledLine(series.name, sorted(points, key=lambda point: point.dal)))
+    return found
+
+
+def bleu_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Row]:
+    """Return BLEU of each line at each DAL that lies between its points, with its interval.
+
+    A line of a single point has a row at the DAL of that point.
+    """
     rows: list[Row] = []
-    for two in combinations(found, 2):
+    for line in lines:
+        single = len(line.points) == 1
+        for dal in [line.points[0].dal] if single else dals:
+            if around := line.around(dal):
+                mean = around[0].mean
+                at = mean.dal if single else np.full_like(mean.dal, dal)
+                bleu, seeds = line.bleu(at), min(len(point.folders) for point in around)
+                rows.append(
+                    dict(
+                        zip(
+                            AT_DAL, (line.name, dal, bleu[0], *middle(bleu[1:]), seeds), strict=True
+                        )
+                    )
+                )
+    return rows
+
+
+def matched_pairs(
+    runs: Sequence[Run], lines: Sequence[ResampledLine], dals: Sequence[float]
+) -> list[Row]:
+    """Return the test of each two lines at equal DAL, as `compare` does.
+
+    Lines with different sentences are not tested.
+
+    Args:
+        runs: All runs.
+        lines: Their lines.
+        dals: The DALs at which lines of several points are compared, in words.
+
+    Returns:
+        A row for each comparison, the better line first in it.
+    """
+    texts = {run.folder: tuple((i.source, i.reference) for i in run.log) for run in runs}
+    rows: list[Row] = []
+    for two in combinations(lines, 2):
         folders = [folder for line in two for point in line.points for folder in point.folders]
         if len({texts[folder] for folder in folders}) == 1:
             rows += compare(*two, dals)
