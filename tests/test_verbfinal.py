@@ -43,6 +43,14 @@ def test_same_numbers_on_every_platform() -> None:
     assert state.hexdigest().startswith("9149e9e09c18f158")
 
 
+def test_sentences_of_several_clauses_have_the_length_that_was_asked_for() -> None:
+    for split in verbfinal(7, 60, 20, 20, words=(40, 60)).splits.values():
+        assert all(40 <= len(source.split()) <= 60 for source in split.sources)
+        assert split.needs is not None
+        lengths = [len(target.split()) for target in split.targets]
+        assert [*map(len, split.needs)] == lengths
+
+
 def test_sizes_and_names(corpus: Corpus) -> None:
     assert (corpus.name, corpus.source_language, corpus.target_language) == (
         "verbfinal",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
+from functools import partial
 from itertools import accumulate, pairwise
 
 import pytest
@@ -15,6 +16,7 @@ from simulmt.data.verbfinal import (
     Pair,
     draw_construction,
     draw_pair,
+    several_clauses,
     verbfinal,
 )
 
@@ -90,7 +92,14 @@ def test_oracle_reads_enough_and_no_more() -> None:
     check_oracle([draw_pair(rng, draw_construction(rng)) for _ in range(15_000)])
 
 
-def check_oracle(pairs: list[Pair]) -> None:
+@pytest.mark.usefixtures("small_lexicon")
+def test_the_oracle_of_several_clauses_is_exact_too() -> None:
+    rng = random.Random(3)
+    two = [draw_pair(rng, partial(several_clauses, least=6)) for _ in range(15_000)]
+    check_oracle([pair for pair in two if len(pair.german) <= 16], enough=1_000)
+
+
+def check_oracle(pairs: list[Pair], enough: int = 10_000) -> None:
     """Compare every sentence with the sentences of the same source and target prefix."""
     join = "{} {}".format
     rows = [
@@ -115,7 +124,7 @@ def check_oracle(pairs: list[Pair]) -> None:
             if delay > before and word != "." and sum(rivals.values()) >= 40:
                 frequent += 1
                 early += len(rivals) == 1
-    assert frequent > 10_000
+    assert frequent > enough
     assert early <= 0.001 * frequent
 
 

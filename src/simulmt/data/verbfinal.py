@@ -18,9 +18,11 @@ it a present perfect ("has already bought"); "hatte" is a past perfect.
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, NamedTuple, TypeAlias
 
 from annotated_types import Ge, Le
+from pydantic import AfterValidator
 
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import SPLITS, Corpus, Split
@@ -40,6 +42,18 @@ from simulmt.data.verbfinal_grammar import (
 
 CorpusSize: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
 """The number of sentence pairs of a split."""
+
+
+def _far_apart(words: tuple[int, int]) -> tuple[int, int]:
+    if words[1] - words[0] < 10:
+        raise ValueError("it must be [least,most], with at least 10 words between them")
+    return words
+
+
+Words: TypeAlias = Annotated[
+    tuple[Annotated[int, Ge(1)], Annotated[int, Le(150)]], AfterValidator(_far_apart)
+]
+"""The least and the most German words of a sentence, marks included."""
 
 
 def past(rng: random.Random) -> Phrase:
@@ -156,6 +170,15 @@ def draw_construction(rng: random.Random) -> Callable[[random.Random], Phrase]:
     return rng.choices([*CONSTRUCTIONS], [*CONSTRUCTIONS.values()])[0]
 
 
+def several_clauses(rng: random.Random, least: int) -> Phrase:
+    """Constructions joined by "und" or "aber", of at least as many German words."""
+    phrase = draw_construction(rng)(rng)
+    while len(phrase.german) + 1 < least:  # a full stop follows
+        joint = rng.choice(((", und", ", and"), (", aber", ", but")))
+        phrase += gloss(*joint) + draw_construction(rng)(rng)
+    return phrase
+
+
 def draw_pair(rng: random.Random, construction: Callable[[random.Random], Phrase]) -> Pair:
     """A sentence pair of a construction, with its word alignment."""
     phrase = construction(rng) + gloss(".", ".")
@@ -167,13 +190,16 @@ def draw_pair(rng: random.Random, construction: Callable[[random.Random], Phrase
     )
 
 
-def _draw_split(rng: random.Random, size: int, seen: set[str], unique: bool) -> Split:
+def _draw_split(
+    rng: random.Random, size: int, seen: set[str], unique: bool, words: Words | None
+) -> Split:
     """`size` pairs whose sources are not in `seen`; with `unique`, each source is added to it."""
     sources, targets, links = list[str](), list[str](), list[list[tuple[int, ...]]]()
     while len(sources) < size:
-        pair = draw_pair(rng, draw_construction(rng))
+        one = draw_construction(rng) if words is None else partial(several_clauses, least=words[0])
+        pair = draw_pair(rng, one)
         source = " ".join(pair.german)
-        if source in seen:
+        if source in seen or (words and len(pair.german) > words[1]):
             continue
         if unique:
             seen.add(source)
@@ -183,7 +209,13 @@ def _draw_split(rng: random.Random, size: int, seen: set[str], unique: bool) -> 
     return Split(sources, targets, links)
 
 
-def verbfinal(seed: int, train: CorpusSize, valid: CorpusSize, test: CorpusSize) -> Corpus:
+def verbfinal(
+    seed: int,
+    train: CorpusSize,
+    valid: CorpusSize,
+    test: CorpusSize,
+    words: Words | None = None,
+) -> Corpus:
     """The corpus of a seed: the same seed and sizes give the same corpus on every platform.
 
     The sources of `valid` and `test` are unique and occur in no other split; `train` repeats
@@ -194,8 +226,9 @@ def verbfinal(seed: int, train: CorpusSize, valid: CorpusSize, test: CorpusSize)
         train: number of training pairs.
         valid: number of validation pairs.
         test: number of test pairs.
+        words: join constructions until a sentence has as many German words; None for one.
     """
     rng, seen = random.Random(seed), set[str]()
     sizes = {"test": test, "valid": valid, "train": train}  # in the order of drawing
-    splits = {n: _draw_split(rng, size, seen, unique=n != "train") for n, size in sizes.items()}
+    splits = {n: _draw_split(rng, s, seen, n != "train", words) for n, s in sizes.items()}
     return Corpus("verbfinal", "de", "en", {name: splits[name] for name in SPLITS})
