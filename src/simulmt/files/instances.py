@@ -1,11 +1,11 @@
 """SimulEval's `instances.log`: a line of JSON for each decoded sentence."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.system.disk import replacing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,32 +59,47 @@ def read_instances(path: Path) -> list[Instance]:
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
+    return read_log(path, _parse)
+
+
+def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
+    """Return what `parse` returns for each line of a log that is not empty.
+
+    Raises:
+        UserError: the file cannot be read, or `parse` raises a ValueError; the message names the
+            line.
+    """
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    instances = []
+    found = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            instances.append(_parse(line))
+            found.append(parse(line))
         except ValueError as error:
             raise UserError(
                 f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
                 "line"
             ) from error
-    return instances
+    return found
 
 
-def _parse(text: bytes) -> Instance:
-    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+def checked(kind: TypeAdapter[T], text: bytes) -> T:
+    """Return a line of JSON as a dataclass; ValueError with the first field that is wrong."""
     try:
-        line = _LINE.validate_json(text, strict=True)
+        return kind.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "the line"
         raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
+
+
+def _parse(text: bytes) -> Instance:
+    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+    line = checked(_LINE, text)
     texts, times = (line.source, line.reference, line.prediction), line.elapsed
     instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))

@@ -37,6 +37,9 @@ class Convention:
         chrf: True to count chrF, too.
         degeneracy: True to count `simulmt.scoring.degeneracy`, too.
         scorer: The scorer and its version, for signatures; empty if versions agree.
+        segmenter: For documents, `levenshtein` or `soft` of `simulmt.scoring.resegment`.
+        streaming: True for the means of `streaming_latency` over documents, in source words; False
+            for means over sentences.
     """
 
     units: tuple[str, ...]
@@ -46,6 +49,8 @@ class Convention:
     chrf: bool = False
     degeneracy: bool = False
     scorer: str = ""
+    segmenter: str = ""
+    streaming: bool = False
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -87,3 +92,22 @@ CONVENTIONS: Mapping[str, Convention] = {
 }
 """By name. The pace is the translation's in `paper` and `ictnlp`, the reference's in the AL and AP
 of `simuleval` and `omnisteval`."""
+
+
+_LONG = (_YAAL._replace(ends=True), _AL_REF, _LAAL, _AP_REF, _DAL)
+STREAM_CONVENTIONS: Mapping[str, Convention] = {
+    "streaming": Convention(
+        (_WORD,), _named(_AP, _AL, _DAL), clipped=False, segmenter="levenshtein", streaming=True
+    ),
+    "longyaal": Convention(
+        (_WORD,),
+        _named(*(metric._replace(name=f"Long{metric.name}") for metric in _LONG)),
+        clipped=False,
+        scorer=f"omnisteval:{OMNISTEVAL}",
+        segmenter="soft",
+    ),
+    "streamlaal": Convention(
+        (_WORD,), _named(_LAAL._replace(name="StreamLAAL")), clipped=False, segmenter="levenshtein"
+    ),
+}
+"""Of documents, by name. StreamLAAL's authors re-segment with mweralign, not with our segmenter."""

@@ -1,0 +1,86 @@
+"""The references of documents, and where each of their segments begins and ends in the source."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path, PurePath
+from typing import NamedTuple, TypeAlias
+
+import yaml
+
+from simulmt.data.docids import adjacent, read_docids
+from simulmt.data.text import decoded, raw_lines, text_lines, word_count
+from simulmt.errors import UserError
+
+
+class Segment(NamedTuple):
+    """A sentence of the reference, and its place in the source of the document."""
+
+    text: str
+    start: float
+    end: float
+
+
+Documents: TypeAlias = Mapping[str, Sequence[Segment]]
+"""The segments of each document, at least one, by its name."""
+
+
+def read_documents(references: Path, source: Path, docids: Path) -> Documents:
+    """Return the documents of a text, in source words.
+
+    Args:
+        references: A sentence a line, plain, `.gz` or `.zst`, as the other files.
+        source: The source of each line.
+        docids: The id of the document of each line.
+
+    Raises:
+        UserError: a file cannot be read, or does not fit the others.
+    """
+    texts, lengths = [*text_lines(references)], [*map(word_count, text_lines(source))]
+    _check(f"source={source}", len(lengths), references, len(texts))
+    ends = [0, *accumulate(lengths)]
+    return {
+        name: [
+            Segment(texts[n], ends[n] - ends[rows[0]], ends[n + 1] - ends[rows[0]]) for n in rows
+        ]
+        for name, rows in read_docids(docids, len(texts)).items()
+    }
+
+
+def read_segmentation(references: Path, segmentation: Path) -> Documents:
+    """Return the documents of OmniSTEval's segmentation file, in milliseconds.
+
+    The name of a recording is that of its file without folder and ending, if these names differ.
+
+    Args:
+        references: A sentence a line.
+        segmentation: YAML or JSON with an entry for each line: `wav`, and `offset` and `duration`
+            in seconds.
+
+    Raises:
+        UserError: a file cannot be read, or does not fit the other.
+    """
+    try:
+        entries = yaml.safe_load(b"".join(raw_lines(segmentation)))
+        names = [str(entry["wav"]) for entry in entries]
+        times = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"segmentation={segmentation} is not a list of entries with wav, offset and duration: "
+            f"{' '.join(repr(error).split()):.200}"
+        ) from None
+    lines = enumerate(raw_lines(references), 1)
+    # not normalised: OmniSTEval's length of a reference counts each of several spaces
+    texts = [decoded(raw, references, number).strip() for number, raw in lines]
+    _check(f"segmentation={segmentation}", len(times), references, len(texts))
+    stems = [PurePath(name).stem for name in names]
+    groups = adjacent(stems if len({*stems}) == len({*names}) else names, segmentation)
+    segments = [Segment(t, a, a + b) for t, (a, b) in zip(texts, times, strict=True)]
+    return {name: segments[rows.start : rows.stop] for name, rows in groups.items()}
+
+
+def _check(option: str, count: int, references: Path, lines: int) -> None:
+    if count != lines or not lines:
+        raise UserError(
+            f"{option} has {count:,} segments but references={references} has {lines:,} lines: "
+            "give files in which segment n belongs to line n, at least one"
+        )
