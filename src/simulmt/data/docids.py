@@ -21,10 +21,7 @@ def read_docids(path: Path, lines: int) -> dict[str, range]:
     """
     ids = [*text_lines(path)]
     if len(ids) != lines:
-        raise UserError(
-            f"{path} has {len(ids):,} lines, but the text has {lines:,}: give the id of a document "
-            "for each line of the text"
-        )
+        raise UserError(f"{path}: {len(ids):,} ids for {lines:,} lines of text: give one for each")
     return adjacent(ids, path)
 
 
@@ -39,8 +36,7 @@ def adjacent(names: Sequence[str], path: Path) -> dict[str, range]:
         start, end = end, end + len([*group])
         if name in found:
             raise UserError(
-                f"{path}: document {name!r} ends at line {found[name].stop} and comes back at line "
-                f"{start + 1}: keep the lines of a document together"
+                f"{path}, line {start + 1}: {name!r} comes back: keep its lines together"
             )
         found[name] = range(start, end)
     return found

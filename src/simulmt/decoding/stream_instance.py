@@ -1,16 +1,9 @@
 """One translated document: a stream of words without sentence boundaries, and their delays."""
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple
 
-from annotated_types import Ge, Le
-from pydantic import BeforeValidator
-
-Time: TypeAlias = Annotated[float, Ge(0), Le(1e12)]
-Name: TypeAlias = Annotated[
-    str, BeforeValidator(lambda v: v[0] if isinstance(v, list) and v else v)
-]
-"""SimulEval's logs list properties of a recording after its name."""
+from pydantic import BeforeValidator, FiniteFloat
 
 
 class Boundary(NamedTuple):
@@ -29,12 +22,13 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamInstance:
-    """One translated document. Its fields are those of a line of its log.
+    """One translated document; its fields are those of a line of its log.
 
-    Times are in source words of the whole stream; in milliseconds in a log of speech.
+    Times are in source words of the whole stream, or in milliseconds in a log of speech.
 
     Attributes:
-        source: The name of the document, as in OmniSTEval's logs.
+        source: The name of the document, as OmniSTEval has it. SimulEval's logs have a list, with
+            the properties of a recording after its name.
         prediction: The translation.
         delays: For each word of the prediction, the source words read before it was written.
         elapsed: For each word, its delay plus the computing time of the document until it was
@@ -46,17 +40,16 @@ class StreamInstance:
         ValueError: the number of delays or times differs from the number of words.
     """
 
-    source: Name
+    source: Annotated[str, BeforeValidator(lambda s: s[0] if isinstance(s, list) and s else s)]
     prediction: str
-    delays: tuple[Time, ...]
-    elapsed: tuple[Time, ...] = ()
+    delays: tuple[FiniteFloat, ...]
+    elapsed: tuple[FiniteFloat, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     text: str = ""
 
     def __post_init__(self) -> None:
-        words, counts = len(self.prediction.split()), (len(self.delays), len(self.elapsed))
-        if counts[0] != words or counts[1] not in {0, words}:
+        words, delays, times = len(self.prediction.split()), len(self.delays), len(self.elapsed)
+        if delays != words or times not in {0, words}:
             raise ValueError(
-                f"document {self.source!r} has {words} words, but {counts[0]} delays and "
-                f"{counts[1]} times"
+                f"document {self.source!r} has {words} words, {delays} delays and {times} times"
             )

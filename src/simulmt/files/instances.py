@@ -1,8 +1,13 @@
-"""SimulEval's `instances.log`: a line of JSON for each decoded sentence."""
+"""The log of decoded text, a line of JSON for each sentence or document.
+
+Sentences have SimulEval's `instances.log`. Documents have the lines that OmniSTEval reads, which
+ignores our own fields `boundaries` and `text`.
+"""
 
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, TypeVar
@@ -11,6 +16,7 @@ from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
 from simulmt.system.disk import replacing
 
@@ -31,7 +37,7 @@ class _Line:
     source_length: int
 
 
-_LINE = TypeAdapter(_Line)
+_LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
 
 
 def to_json(instance: Instance) -> str:
@@ -45,8 +51,16 @@ def to_json(instance: Instance) -> str:
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
     """Write a SimulEval `instances.log`, ordered by sentence index."""
-    ordered = sorted(instances, key=lambda instance: instance.index)
-    text = "".join(to_json(instance) + "\n" for instance in ordered)
+    _write(path, map(to_json, sorted(instances, key=lambda instance: instance.index)))
+
+
+def write_streams(path: Path, instances: Iterable[StreamInstance]) -> None:
+    """Write the log of some documents, in their order, without fields that are empty."""
+    _write(path, (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances))
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    text = "".join(line + "\n" for line in lines)
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
 
@@ -59,10 +73,19 @@ def read_instances(path: Path) -> list[Instance]:
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
-    return read_log(path, _parse)
+    return _read(path, _parse)
 
 
-def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
+def read_streams(path: Path) -> list[StreamInstance]:
+    """Return the documents of a log; unknown keys and empty lines are ignored.
+
+    Raises:
+        UserError: as for `read_instances`.
+    """
+    return _read(path, partial(_checked, _STREAM))
+
+
+def _read(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     """Return what `parse` returns for each line of a log that is not empty.
 
     Raises:
@@ -87,7 +110,7 @@ def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     return found
 
 
-def checked(kind: TypeAdapter[T], text: bytes) -> T:
+def _checked(kind: TypeAdapter[T], text: bytes) -> T:
     """Return a line of JSON as a dataclass; ValueError with the first field that is wrong."""
     try:
         return kind.validate_json(text, strict=True)
@@ -99,7 +122,7 @@ def checked(kind: TypeAdapter[T], text: bytes) -> T:
 
 def _parse(text: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
-    line = checked(_LINE, text)
+    line = _checked(_LINE, text)
     texts, times = (line.source, line.reference, line.prediction), line.elapsed
     instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))

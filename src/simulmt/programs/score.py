@@ -1,30 +1,21 @@
 """`simulmt score`: quality and latency of translated documents, from their log."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Annotated, cast
+from typing import Annotated
 
 from annotated_types import Ge, Le
 from omegaconf import DictConfig
-from rich.table import Column, Table
-from rich.text import Text
 
-from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
+from simulmt.files.instances import read_streams
 from simulmt.files.run_directory import EVALUATED
-from simulmt.files.streams import read_streams
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
 from simulmt.scoring.conventions import STREAM_CONVENTIONS
-from simulmt.scoring.reference_document import (
-    Documents,
-    Segment,
-    read_documents,
-    read_segmentation,
-)
-from simulmt.scoring.stream_score import score_streams
-from simulmt.system.console import console, say
+from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
+from simulmt.scoring.stream_score import Pair, score_streams
+from simulmt.system.console import say
 from simulmt.system.disk import check_writable, read_json, write_json
 
 
@@ -46,12 +37,10 @@ class ScoreOptions:
     def __post_init__(self) -> None:
         for name in self.convention:
             pick(STREAM_CONVENTIONS, name, "convention")
-        given = [file is not None for file in (self.source, self.documents, self.segmentation)]
-        if given not in ([True, True, False], [False, False, True]):
-            raise UserError(
-                f"source={self.source}, documents={self.documents}, segmentation="
-                f"{self.segmentation}: give source and documents, or only segmentation"
-            )
+        words, ms = (self.source, self.documents), self.segmentation
+        if (None in words) if ms is None else (words != (None, None)):
+            given = f"source={self.source}, documents={self.documents}, segmentation={ms}"
+            raise UserError(f"{given}: give source and documents, or only segmentation")
 
 
 def score(cfg: DictConfig) -> None:
@@ -63,52 +52,41 @@ def score(cfg: DictConfig) -> None:
     options = construct(ScoreOptions, plain(cfg), "")
     place = (options.to or options.log.with_name(EVALUATED)).absolute()
     check_writable(place.parent)
-    if place.exists() and "documents" not in read_json(place):
+    if place.exists() and "figures" in read_json(place):
         raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
     if options.source and options.documents:
-        documents = read_documents(options.references, options.source, options.documents)
-    else:
-        documents = read_segmentation(options.references, cast(Path, options.segmentation))
-    unit = "ms" if options.segmentation else "word"
+        unit, documents = (
+            "word",
+            read_documents(options.references, options.source, options.documents),
+        )
+    elif options.segmentation:
+        unit, documents = "ms", read_segmentation(options.references, options.segmentation)
     pairs = matched(options.log, documents, unit)
-    scores = score_streams(pairs, options.convention, unit, options.s, options.language)
+    figures = score_streams(pairs, options.convention, unit, options.s, options.language)
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_json(place, scores)
-    table = Table("convention", "", Column("", justify="right"), "signature")
-    for name, figures in scores.figures.items():
-        for figure, found in figures.items():
-            digits = 3 if "AP" in figure else 2
-            table.add_row(*map(Text, (name, figure, found.form(digits), found.signature)))
-    console.print(table)
-    say(f"{scores.documents} documents, {scores.segments} segments; written: {place}")
+    write_json(place, figures)
+    for name, scores in figures.items():
+        for figure, found in scores.items():
+            value = found.form(3 if "AP" in figure else 2)
+            say(f"{name:<12}{figure:<14}{value:>9}  {found.signature}")
+    say(f"{len(pairs)} documents; written: {place}")
 
 
-def matched(
-    log: Path, documents: Documents, unit: str
-) -> list[tuple[Sequence[Segment], StreamInstance]]:
+def matched(log: Path, documents: Documents, unit: str) -> list[Pair]:
     """Return the segments of each document with its translation in a log.
 
     Raises:
-        UserError: the log has other documents or some of them twice, or is in another unit.
+        UserError: the log has other documents, or is in another unit.
     """
-    found = dict[str, StreamInstance]()
-    for instance in read_streams(log):
-        path = PurePath(instance.source)
-        names = [instance.source, *([path.name, path.stem] if unit == "ms" else [])]
-        name = next((name for name in names if name in documents), None)
-        if name is None or name in found:
-            what = f"is there twice, as {name!r}" if name else "is not in the references"
-            raise UserError(f"log={log}: document {instance.source!r} {what}; decode again")
-        found[name] = instance
-        end = documents[name][-1].end
-        if unit == "word" and max(instance.delays, default=0) > end:
-            raise UserError(
-                f"log={log}: document {name!r} has {end} source words, but a delay of "
-                f"{max(instance.delays)}: give segmentation=FILE for a log in milliseconds"
-            )
-    if missing := documents.keys() - found:
-        raise UserError(
-            f"log={log} lacks {len(missing)} of {len(documents)} documents, such as "
-            f"{min(missing)!r}: decode them, or remove their lines from the references"
-        )
+    instances = read_streams(log)
+    names = [PurePath(i.source).stem if unit == "ms" else i.source for i in instances]
+    found = dict(zip(names, instances, strict=True))
+    if len(found) < len(names) or found.keys() != documents.keys():
+        wrong = sorted(found.keys() ^ documents.keys())[:3] or "some of them twice"
+        raise UserError(f"log={log}: its documents differ from those of the references: {wrong}")
+    for name, instance in found.items():
+        end, latest = documents[name][-1].end, max(instance.delays, default=0)
+        if unit == "word" and latest > end:
+            why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} words"
+            raise UserError(f"{why}: for a log in milliseconds give segmentation=FILE")
     return [(segments, found[name]) for name, segments in documents.items()]

@@ -6,6 +6,7 @@ differ. A convention names one such choice, and each of its figures carries a si
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from simulmt import latency
@@ -37,9 +38,8 @@ class Convention:
         chrf: True to count chrF, too.
         degeneracy: True to count `simulmt.scoring.degeneracy`, too.
         scorer: The scorer and its version, for signatures; empty if versions agree.
-        segmenter: For documents, `levenshtein` or `soft` of `simulmt.scoring.resegment`.
-        streaming: True for the means of `streaming_latency` over documents, in source words; False
-            for means over sentences.
+        soft: For documents, True to re-segment by `soft`, False by `levenshtein`.
+        streaming: For documents, True for the means of `streaming_latency`.
     """
 
     units: tuple[str, ...]
@@ -49,7 +49,7 @@ class Convention:
     chrf: bool = False
     degeneracy: bool = False
     scorer: str = ""
-    segmenter: str = ""
+    soft: bool = False
     streaming: bool = False
 
     @property
@@ -94,20 +94,12 @@ CONVENTIONS: Mapping[str, Convention] = {
 of `simuleval` and `omnisteval`."""
 
 
-_LONG = (_YAAL._replace(ends=True), _AL_REF, _LAAL, _AP_REF, _DAL)
+_long = (_YAAL._replace(ends=True), _AL_REF, _LAAL, _AP_REF, _DAL)
+_LONG = [metric._replace(name=f"Long{metric.name}") for metric in _long]
+_of_words = partial(Convention, (_WORD,), clipped=False)
 STREAM_CONVENTIONS: Mapping[str, Convention] = {
-    "streaming": Convention(
-        (_WORD,), _named(_AP, _AL, _DAL), clipped=False, segmenter="levenshtein", streaming=True
-    ),
-    "longyaal": Convention(
-        (_WORD,),
-        _named(*(metric._replace(name=f"Long{metric.name}") for metric in _LONG)),
-        clipped=False,
-        scorer=f"omnisteval:{OMNISTEVAL}",
-        segmenter="soft",
-    ),
-    "streamlaal": Convention(
-        (_WORD,), _named(_LAAL._replace(name="StreamLAAL")), clipped=False, segmenter="levenshtein"
-    ),
+    "streaming": _of_words(_named(_AP, _AL, _DAL), streaming=True),
+    "longyaal": _of_words(_named(*_LONG), scorer=f"omnisteval:{OMNISTEVAL}", soft=True),
+    "streamlaal": _of_words(_named(_LAAL._replace(name="StreamLAAL"))),
 }
 """Of documents, by name. StreamLAAL's authors re-segment with mweralign, not with our segmenter."""

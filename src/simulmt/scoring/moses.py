@@ -19,19 +19,16 @@ def moses(language: str | None) -> Iterator[Tokenize]:
     """Yield a function that returns the tokens of a word; a process of Perl finds them.
 
     Args:
-        language: A code such as `de`; None leaves words whole.
+        language: A code such as `de`; None, `zh` and `ja` leave words whole.
 
     Raises:
         UserError: the package or Perl is not installed.
     """
-    if language is None:
+    if language in {None, "zh", "ja"}:
         yield lambda word: [word]
         return
     if not (find_spec("mosestokenizer") and shutil.which("perl")):
-        raise UserError(
-            f'language={language} needs Perl and a package: pip install "simulmt[streams]", or '
-            "leave out language"
-        )
+        raise UserError(f'language={language} needs Perl and `pip install "simulmt[streams]"`')
     from mosestokenizer import MosesTokenizer  # noqa: PLC0415  (optional)
 
     logging.getLogger("mosestokenizer").setLevel(logging.WARNING)

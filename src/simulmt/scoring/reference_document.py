@@ -49,7 +49,7 @@ def read_documents(references: Path, source: Path, docids: Path) -> Documents:
 def read_segmentation(references: Path, segmentation: Path) -> Documents:
     """Return the documents of OmniSTEval's segmentation file, in milliseconds.
 
-    The name of a recording is that of its file without folder and ending, if these names differ.
+    The name of a recording is that of its file without folder and ending.
 
     Args:
         references: A sentence a line.
@@ -61,26 +61,23 @@ def read_segmentation(references: Path, segmentation: Path) -> Documents:
     """
     try:
         entries = yaml.safe_load(b"".join(raw_lines(segmentation)))
-        names = [str(entry["wav"]) for entry in entries]
+        names = [PurePath(entry["wav"]).stem for entry in entries]
         times = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"segmentation={segmentation} is not a list of entries with wav, offset and duration: "
-            f"{' '.join(repr(error).split()):.200}"
-        ) from None
+        why = f"{' '.join(repr(error).split()):.200}"
+        raise UserError(f"segmentation={segmentation}: no wav, offset or duration: {why}") from None
     lines = enumerate(raw_lines(references), 1)
     # not normalised: OmniSTEval's length of a reference counts each of several spaces
     texts = [decoded(raw, references, number).strip() for number, raw in lines]
     _check(f"segmentation={segmentation}", len(times), references, len(texts))
-    stems = [PurePath(name).stem for name in names]
-    groups = adjacent(stems if len({*stems}) == len({*names}) else names, segmentation)
     segments = [Segment(t, a, a + b) for t, (a, b) in zip(texts, times, strict=True)]
-    return {name: segments[rows.start : rows.stop] for name, rows in groups.items()}
+    return {
+        name: segments[rows.start : rows.stop]
+        for name, rows in adjacent(names, segmentation).items()
+    }
 
 
 def _check(option: str, count: int, references: Path, lines: int) -> None:
     if count != lines or not lines:
-        raise UserError(
-            f"{option} has {count:,} segments but references={references} has {lines:,} lines: "
-            "give files in which segment n belongs to line n, at least one"
-        )
+        also = f"references={references} has {lines:,}: give a line for each, at least one"
+        raise UserError(f"{option} has {count:,} segments but {also}")

@@ -20,6 +20,8 @@ Row: TypeAlias = Float[NDArray[np.float64], "K"]
 """The similarity of one reference token to each of K different tokens."""
 Places: TypeAlias = Int[NDArray[np.int64], "M"]
 """For each of M tokens of the translation, an index from 0."""
+Moves: TypeAlias = Bool[NDArray[np.bool_], "2 M"]
+"""For each of M tokens, True if the path goes through a match, and else through a deletion."""
 PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")
 """The punctuation of the soft segmenter."""
 
@@ -52,9 +54,7 @@ def _bare(word: str) -> str:
     return "".join(sign for sign in lower if unicodedata.category(sign)[0] != "P") or lower
 
 
-def soft(
-    words: Sequence[str], references: Sequence[str], tokenize: Tokenize = lambda word: [word]
-) -> list[int]:
+def soft(words: Sequence[str], references: Sequence[str], tokenize: Tokenize) -> list[int]:
     r"""Return the segment of each word, from 0, by OmniSTEval's SoftSegmenter.
 
     The alignment maximises the sum of the similarities of matched tokens; a gap costs nothing. The
@@ -109,9 +109,7 @@ def _similarity(kinds: Sequence[str]) -> Callable[[str], Row]:
     return similar
 
 
-def _align(
-    rows: Iterable[Row], places: Places, gap: float
-) -> tuple[list[int], Bool[NDArray[np.bool_], "M"]]:
+def _align(rows: Iterable[Row], places: Places, gap: float) -> tuple[list[int], list[bool]]:
     """Return, for each token, the last reference token up to it on the best path; True if matched.
 
     The path has the largest sum of similarities, less `gap` for each unmatched token of a side.
@@ -129,7 +127,7 @@ def _align(
     for row in rows:
         _next_row(row, places, gap, best, move)
         moves.append(np.packbits(move, axis=1))  # a quarter of a byte for each pair of tokens
-    owners, matched = [-1] * len(places), np.zeros(len(places), dtype=bool)
+    owners, matched = [-1] * len(places), [False] * len(places)
     i, j = len(moves), len(places)
     while i and j:
         match, delete = (moves[i - 1][:, (j - 1) // 8] << (j - 1) % 8 & 128).tolist()
@@ -141,9 +139,7 @@ def _align(
 
 
 @compiled
-def _next_row(
-    row: Row, places: Places, gap: float, best: Row, move: Bool[NDArray[np.bool_], "2 M"]
-) -> None:
+def _next_row(row: Row, places: Places, gap: float, best: Row, move: Moves) -> None:
     """Replace the values of a row of the alignment by those of the next row.
 
     `move` gets True where the path goes through a match, and where it would go through a deletion

@@ -51,7 +51,4 @@ def streaming_latency(segments: Sequence[UnitDelays], s: float = 0.95) -> dict[s
             al.append(math.fsum(g - t * pace for t, g in enumerate(delays[:tau])) / tau)
             dal.append(math.fsum(delayed) / len(delays))
         pace_before, end_before = pace if delays else math.nan, end
-    return {
-        name: math.fsum(found) / len(segments)
-        for name, found in (("AP", ap), ("AL", al), ("DAL", dal))
-    }
+    return {n: sum(v) / len(segments) for n, v in (("AP", ap), ("AL", al), ("DAL", dal))}

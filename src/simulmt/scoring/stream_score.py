@@ -1,16 +1,15 @@
 """Quality, latency and boundaries of translated documents, each score with its signature."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from simulmt import __version__
 from simulmt.decoding.stream_instance import StreamInstance
-from simulmt.scoring.boundaries import boundary_scores
 from simulmt.scoring.conventions import STREAM_CONVENTIONS, Convention
 from simulmt.scoring.moses import moses
 from simulmt.scoring.reference_document import Segment
@@ -21,6 +20,8 @@ from simulmt.scoring.stream_latency import streaming_latency
 
 Segmenter: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[int]]
 """Returns the segment of each word of a translation, from the references of the segments."""
+Pair: TypeAlias = tuple[Sequence[Segment], StreamInstance]
+"""The segments of a document, and its translation."""
 
 
 class Piece(NamedTuple):
@@ -39,57 +40,39 @@ class Piece(NamedTuple):
     elapsed: UnitDelays
 
 
-@dataclass(frozen=True)
-class StreamScores:
-    """The scores of translated documents.
-
-    Attributes:
-        figures: Scores by convention. Latencies with computing time end in `_ca`. Those of written
-            boundaries are under `boundaries`.
-        documents: The number of documents.
-        segments: The number of segments of the references.
-    """
-
-    figures: Mapping[str, Figures]
-    documents: int
-    segments: int
-
-
 def score_streams(
-    pairs: Sequence[tuple[Sequence[Segment], StreamInstance]],
+    pairs: Sequence[Pair],
     conventions: Iterable[str] = tuple(STREAM_CONVENTIONS),
     unit: str = "word",
     s: float = 0.95,
     language: str | None = None,
-) -> StreamScores:
-    """Return the scores of translated documents.
+) -> dict[str, Figures]:
+    """Return the scores of translated documents by convention, and those of their `boundaries`.
+
+    Latencies with computing time end in `_ca`. They are there if all times were measured.
 
     Args:
-        pairs: The segments of each document with its translation, at least one.
+        pairs: At least one.
         conventions: Names of `STREAM_CONVENTIONS`.
-        unit: The unit of all times, `word` or `ms`. `streaming` and boundaries need words.
+        unit: The unit of all times, `word` or `ms`. Boundaries need words.
         s: As for `streaming_latency`.
         language: As for `moses`, which splits words for the soft segmenter.
 
     Raises:
-        UserError: the Moses tokenizer is needed and cannot run.
+        UserError: the Moses tokenizer cannot run.
     """
-    chosen = {name: STREAM_CONVENTIONS[name] for name in conventions}
-    needed = {convention.segmenter for convention in chosen.values()}
-    with moses(language if "soft" in needed else None) as tokenize:
-        known: dict[str, Segmenter] = {
-            "levenshtein": levenshtein,
-            "soft": partial(soft, tokenize=tokenize),
-        }
-        cut = {name: [resegment(*pair, known[name]) for pair in pairs] for name in needed}
-    label = {"soft": f"soft|tok:{language or 'none'}"}
+    with moses(language) as tokenize:
+        segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
+        cut = [[resegment(*pair, segmenter) for pair in pairs] for segmenter in segmenters]
+    labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
     figures = dict[str, Figures]()
-    for name, each in chosen.items():
-        fields = [f"seg:{label.get(each.segmenter, each.segmenter)}", *each.fields(unit)]
-        figures[name] = _figures(cut[each.segmenter], each, fields, s)
+    for name in conventions:
+        convention = STREAM_CONVENTIONS[name]
+        fields = [labels[convention.soft], *convention.fields(unit)]
+        figures[name] = _figures(cut[convention.soft], convention, fields, s)
     if unit == "word" and any(instance.boundaries for _, instance in pairs):
         figures["boundaries"] = boundary_scores(pairs)
-    return StreamScores(figures, len(pairs), sum(len(segments) for segments, _ in pairs))
+    return figures
 
 
 def resegment(
@@ -99,8 +82,8 @@ def resegment(
     words, end = instance.prediction.split(), max(segment.end for segment in segments)
     places = segmenter(words, [segment.text for segment in segments])
     bounds = np.searchsorted(places, np.arange(len(segments) + 1)).tolist()
-    times = (instance.delays, incremental(instance.elapsed, instance.delays))
-    pieces = []
+    elapsed = instance.elapsed if any(instance.elapsed) else ()  # zeros: not measured
+    times, pieces = (instance.delays, incremental(elapsed, instance.delays)), []
     for (text, start, stop), (a, b) in zip(segments, pairwise(bounds), strict=True):
         about = (stop - start, len(text.split(" ")), end - start)
         rows = [UnitDelays([time - start for time in each[a:b]], *about) for each in times]
@@ -129,18 +112,43 @@ def _figures(
 ) -> Figures:
     """Return the scores by a convention; a latency without a segment to count it on is None."""
     pieces = [piece for document in documents for piece in document]
-    texts, references = [piece.text for piece in pieces], [piece.reference for piece in pieces]
+    texts, references, delays, elapsed = zip(*pieces, strict=True)
     quality = {"BLEU": bleu(texts, references), "chrF": chrf(texts, references)}
     found = {n: Score(q.value, f"{q.signature}|{fields[0]}") for n, q in quality.items()}
     if convention.streaming:
-        rows = [streaming_latency([p.delays for p in document], s) for document in documents]
+        values = [streaming_latency([piece.delays for piece in each], s) for each in documents]
         for name, metric in convention.metrics.items():
-            mean = math.fsum(row[name] for row in rows) / len(rows)
-            found[name] = Score(mean, metric.signature(*fields, f"s:{s:g}", "mean:document"))
+            signature = metric.signature(*fields, f"s:{s:g}", "mean:document")
+            found[name] = Score(math.fsum(v[name] for v in values) / len(values), signature)
         return found
-    kept = [piece for piece in pieces if piece.delays.source_length]
-    found |= latency_scores([piece.delays for piece in kept], convention.metrics, *fields)
-    if sum(len(p.elapsed.delays) for p in pieces) < sum(len(p.delays.delays) for p in pieces):
-        return found  # some times were not measured
-    aware = latency_scores([p.elapsed for p in kept], convention.metrics, "d:ca|fix:yes", *fields)
-    return found | {f"{name}_ca": score for name, score in aware.items()}
+    measured = all(len(a.delays) == len(b.delays) for a, b in zip(delays, elapsed, strict=True))
+    kinds = ("", (), delays), ("_ca", ("d:ca", "fix:yes"), elapsed)
+    for end, form, rows in kinds[: 1 + measured]:
+        kept = [row for row in rows if row.source_length]
+        scores = latency_scores(kept, convention.metrics, *form, *fields)
+        found |= {name + end: score for name, score in scores.items()}
+    return found
+
+
+def boundary_scores(pairs: Iterable[Pair]) -> Figures:
+    """Return precision, recall and F1 of the split positions in per cent, and how late they are.
+
+    A split is right if it is exactly where a segment of the reference ends in the source; the ends
+    of documents do not count. `read_beyond` is the mean number of source words read beyond that end
+    when the boundary was written, over the right splits.
+
+    Args:
+        pairs: In source words.
+    """
+    gold, found, beyond = 0, 0, list[float]()
+    for segments, instance in pairs:
+        inside = {segment.start for segment in segments} - {0, segments[-1].end}
+        splits = {b.split: b.read for b in reversed(instance.boundaries)}
+        splits = {split: r for split, r in splits.items() if 0 < split < segments[-1].end}
+        gold, found = gold + len(inside), found + len(splits)
+        beyond += [read - split for split, read in splits.items() if split in inside]
+    right = len(beyond)
+    shares = {"precision": (right, found), "recall": (right, gold), "F1": (2 * right, found + gold)}
+    values = {name: 100 * part / whole if whole else None for name, (part, whole) in shares.items()}
+    values["read_beyond"] = sum(beyond) / right if right else None
+    return {name: Score(v, f"{name}|u:word|ends:no|v:{__version__}") for name, v in values.items()}
