@@ -54,13 +54,11 @@ def score(cfg: DictConfig) -> None:
     check_writable(place.parent)
     if place.exists() and "figures" in read_json(place):
         raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
-    if options.source and options.documents:
-        unit, documents = (
-            "word",
-            read_documents(options.references, options.source, options.documents),
-        )
-    elif options.segmentation:
-        unit, documents = "ms", read_segmentation(options.references, options.segmentation)
+    if options.segmentation:
+        documents = read_segmentation(options.references, options.segmentation)
+    elif options.source and options.documents:
+        documents = read_documents(options.references, options.source, options.documents)
+    unit = "ms" if options.segmentation else "word"
     pairs = matched(options.log, documents, unit)
     figures = score_streams(pairs, options.convention, unit, options.s, options.language)
     place.parent.mkdir(parents=True, exist_ok=True)

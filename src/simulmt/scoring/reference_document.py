@@ -17,7 +17,12 @@ class Segment(NamedTuple):
 
     text: str
     start: float
-    end: float
+    length: float
+
+    @property
+    def end(self) -> float:
+        """Where its source ends."""
+        return self.start + self.length
 
 
 Documents: TypeAlias = Mapping[str, Sequence[Segment]]
@@ -37,13 +42,9 @@ def read_documents(references: Path, source: Path, docids: Path) -> Documents:
     """
     texts, lengths = [*text_lines(references)], [*map(word_count, text_lines(source))]
     _check(f"source={source}", len(lengths), references, len(texts))
-    ends = [0, *accumulate(lengths)]
-    return {
-        name: [
-            Segment(texts[n], ends[n] - ends[rows[0]], ends[n + 1] - ends[rows[0]]) for n in rows
-        ]
-        for name, rows in read_docids(docids, len(texts)).items()
-    }
+    at = [0, *accumulate(lengths)]
+    groups = read_docids(docids, len(texts)).items()
+    return {k: [Segment(texts[n], at[n] - at[r[0]], lengths[n]) for n in r] for k, r in groups}
 
 
 def read_segmentation(references: Path, segmentation: Path) -> Documents:
@@ -62,19 +63,17 @@ def read_segmentation(references: Path, segmentation: Path) -> Documents:
     try:
         entries = yaml.safe_load(b"".join(raw_lines(segmentation)))
         names = [PurePath(entry["wav"]).stem for entry in entries]
-        times = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
+        places = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         why = f"{' '.join(repr(error).split()):.200}"
         raise UserError(f"segmentation={segmentation}: no wav, offset or duration: {why}") from None
     lines = enumerate(raw_lines(references), 1)
     # not normalised: OmniSTEval's length of a reference counts each of several spaces
     texts = [decoded(raw, references, number).strip() for number, raw in lines]
-    _check(f"segmentation={segmentation}", len(times), references, len(texts))
-    segments = [Segment(t, a, a + b) for t, (a, b) in zip(texts, times, strict=True)]
-    return {
-        name: segments[rows.start : rows.stop]
-        for name, rows in adjacent(names, segmentation).items()
-    }
+    _check(f"segmentation={segmentation}", len(places), references, len(texts))
+    segments = [Segment(text, *place) for text, place in zip(texts, places, strict=True)]
+    groups = adjacent(names, segmentation).items()
+    return {name: segments[rows.start : rows.stop] for name, rows in groups}
 
 
 def _check(option: str, count: int, references: Path, lines: int) -> None:

@@ -90,7 +90,7 @@ def score(
         initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
         sentences=len(ordered),
         empty=sum(not instance.delays for instance in ordered),
-        oracle={"word": latency_scores(best, METRICS, "u:word", "d:oracle")} if best else {},
+        oracle={"word": latencies(best, METRICS, "u:word", "d:oracle")} if best else {},
         computation_aware=_computation_aware(ordered),
         computing_ms=computing,
         attention_span=_attention_span(ordered),
@@ -134,7 +134,7 @@ def _by_convention(
 ) -> Figures:
     """Return the figures of a convention in a unit."""
     rows, fields = _rows(ordered, unit, convention.clipped), convention.fields(unit)
-    figures = {**quality, **latency_scores(rows, convention.metrics, *fields)}
+    figures = {**quality, **latencies(rows, convention.metrics, *fields)}
     if convention.degeneracy:
         written = [row for row in rows if row.delays]
         yaal = convention.metrics["YAAL"].values(*_tensors(written)) if written else []
@@ -153,7 +153,7 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
     rows = [UnitDelays(i.elapsed, i.source_length, i.reference_length) for i in measured]
     convention = CONVENTIONS["omnisteval"]  # the only scorer of such latency of text
     unit, *rest = convention.fields("word")
-    figures = latency_scores(rows, convention.metrics, unit, "d:ca", *rest)
+    figures = latencies(rows, convention.metrics, unit, "d:ca", *rest)
     return ComputationAware(figures, len(measured))
 
 
@@ -211,9 +211,7 @@ def _initial_delays(rows: Iterable[UnitDelays]) -> dict[int, int]:
     return dict(sorted(Counter(int(row.delays[0]) for row in rows if row.delays).items()))
 
 
-def latency_scores(
-    rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str
-) -> Figures:
+def latencies(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
     """Return the means over the sentences that have delays, counted in float64."""
     written = [row for row in rows if row.delays]
     starts = range(0, len(written), _ROWS_AT_ONCE)

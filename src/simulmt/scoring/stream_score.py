@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from simulmt.scoring.conventions import STREAM_CONVENTIONS, Convention
 from simulmt.scoring.moses import moses
 from simulmt.scoring.reference_document import Segment
 from simulmt.scoring.resegment import levenshtein, soft
-from simulmt.scoring.score import UnitDelays, bleu, chrf, latency_scores
+from simulmt.scoring.score import UnitDelays, bleu, chrf, latencies
 from simulmt.scoring.scores import Figures, Score
 from simulmt.scoring.stream_latency import streaming_latency
 
@@ -63,7 +63,7 @@ def score_streams(
     """
     with moses(language) as tokenize:
         segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
-        cut = [[resegment(*pair, segmenter) for pair in pairs] for segmenter in segmenters]
+        cut = [[resegment(pair, segmenter) for pair in pairs] for segmenter in segmenters]
     labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
     figures = dict[str, Figures]()
     for name in conventions:
@@ -75,17 +75,16 @@ def score_streams(
     return figures
 
 
-def resegment(
-    segments: Sequence[Segment], instance: StreamInstance, segmenter: Segmenter
-) -> list[Piece]:
+def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
     """Return the pieces of a translated document, one for each segment of the reference."""
+    segments, instance = pair
     words, end = instance.prediction.split(), max(segment.end for segment in segments)
     places = segmenter(words, [segment.text for segment in segments])
     bounds = np.searchsorted(places, np.arange(len(segments) + 1)).tolist()
     elapsed = instance.elapsed if any(instance.elapsed) else ()  # zeros: not measured
     times, pieces = (instance.delays, incremental(elapsed, instance.delays)), []
-    for (text, start, stop), (a, b) in zip(segments, pairwise(bounds), strict=True):
-        about = (stop - start, len(text.split(" ")), end - start)
+    for (text, start, length), (a, b) in zip(segments, pairwise(bounds), strict=True):
+        about = (length, len(text.split(" ")), end - start)
         rows = [UnitDelays([time - start for time in each[a:b]], *about) for each in times]
         pieces.append(Piece(" ".join(words[a:b]), text, *rows))
     return pieces
@@ -101,10 +100,8 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
     The computing for a long document adds up, so :math:`e_i` falls further and further behind. This
     is OmniSTEval's `--fix_simuleval_emission_ca`.
     """
-    times = [*elapsed[:1]]
-    for (before, later), delay in zip(pairwise(elapsed), delays, strict=False):
-        times.append(max(later - before + delay, times[-1]))
-    return times
+    later = (e - before + d for (before, e), d in zip(pairwise(elapsed), delays, strict=False))
+    return [*accumulate(chain(elapsed[:1], later), max)]
 
 
 def _figures(
@@ -125,7 +122,7 @@ def _figures(
     kinds = ("", (), delays), ("_ca", ("d:ca", "fix:yes"), elapsed)
     for end, form, rows in kinds[: 1 + measured]:
         kept = [row for row in rows if row.source_length]
-        scores = latency_scores(kept, convention.metrics, *form, *fields)
+        scores = latencies(kept, convention.metrics, *form, *fields)
         found |= {name + end: score for name, score in scores.items()}
     return found
 
@@ -142,9 +139,9 @@ def boundary_scores(pairs: Iterable[Pair]) -> Figures:
     """
     gold, found, beyond = 0, 0, list[float]()
     for segments, instance in pairs:
-        inside = {segment.start for segment in segments} - {0, segments[-1].end}
-        splits = {b.split: b.read for b in reversed(instance.boundaries)}
-        splits = {split: r for split, r in splits.items() if 0 < split < segments[-1].end}
+        end, written = segments[-1].end, reversed(instance.boundaries)
+        inside = {segment.start for segment in segments} - {0, end}
+        splits = {split: read for _, split, read in written if 0 < split < end}
         gold, found = gold + len(inside), found + len(splits)
         beyond += [read - split for split, read in splits.items() if split in inside]
     right = len(beyond)
