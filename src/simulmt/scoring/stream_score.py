@@ -65,11 +65,13 @@ def score_streams(
         segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
         cut = [[resegment(pair, segmenter) for pair in pairs] for segmenter in segmenters]
     labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
+    quality = [_quality(*each) for each in zip(cut, labels, strict=True)]
     figures = dict[str, Figures]()
     for name in conventions:
         convention = STREAM_CONVENTIONS[name]
         fields = [labels[convention.soft], *convention.fields(unit)]
-        figures[name] = _figures(cut[convention.soft], convention, fields, s)
+        latency = _latency(cut[convention.soft], convention, fields, s)
+        figures[name] = {**quality[convention.soft], **latency}
     if unit == "word" and any(instance.boundaries for _, instance in pairs):
         figures["boundaries"] = boundary_scores(pairs)
     return figures
@@ -104,20 +106,27 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
     return [*accumulate(chain(elapsed[:1], later), max)]
 
 
-def _figures(
+def _quality(documents: Sequence[Sequence[Piece]], label: str) -> Figures:
+    """Return BLEU and chrF of the segments."""
+    pieces = [piece for document in documents for piece in document]
+    texts, references = [piece.text for piece in pieces], [piece.reference for piece in pieces]
+    found = {"BLEU": bleu(texts, references), "chrF": chrf(texts, references)}
+    return {name: Score(each.value, f"{each.signature}|{label}") for name, each in found.items()}
+
+
+def _latency(
     documents: Sequence[Sequence[Piece]], convention: Convention, fields: Sequence[str], s: float
 ) -> Figures:
-    """Return the scores by a convention; a latency without a segment to count it on is None."""
-    pieces = [piece for document in documents for piece in document]
-    texts, references, delays, elapsed = zip(*pieces, strict=True)
-    quality = {"BLEU": bleu(texts, references), "chrF": chrf(texts, references)}
-    found = {n: Score(q.value, f"{q.signature}|{fields[0]}") for n, q in quality.items()}
+    """Return the latencies of a convention; one without a segment to count it on is None."""
+    found = dict[str, Score]()
     if convention.streaming:
         values = [streaming_latency([piece.delays for piece in each], s) for each in documents]
         for name, metric in convention.metrics.items():
             signature = metric.signature(*fields, f"s:{s:g}", "mean:document")
             found[name] = Score(math.fsum(v[name] for v in values) / len(values), signature)
         return found
+    delays = [piece.delays for document in documents for piece in document]
+    elapsed = [piece.elapsed for document in documents for piece in document]
     measured = all(len(a.delays) == len(b.delays) for a, b in zip(delays, elapsed, strict=True))
     kinds = ("", (), delays), ("_ca", ("d:ca", "fix:yes"), elapsed)
     for end, form, rows in kinds[: 1 + measured]:
