@@ -72,7 +72,7 @@ def test_it_prints_and_writes_every_family(files, capsys):
     for family in found.values():
         for figure in family.values():
             assert figure["signature"] in printed
-    only = run(files, "convention=[streamlaal]", "s=0.5")
+    only = run(files, "convention=streamlaal", "s=0.5")
     assert [*only] == ["streamlaal", "boundaries"]
     assert only["streamlaal"] == found["streamlaal"]
 
@@ -156,6 +156,7 @@ def test_the_published_log_has_omnistevals_twelve_figures(tmp_path):
     ("overrides", "message"),
     [
         (["convention=[bleu]"], r"convention is 'bleu'; choose one of streaming"),
+        (["convention=null"], "convention is None"),
         (["s=2"], "s is 2; "),
         (["segmentation=x"], "give source and documents, or only segmentation"),
         (["source=null"], "give source and documents, or only segmentation"),
@@ -167,6 +168,7 @@ def test_the_published_log_has_omnistevals_twelve_figures(tmp_path):
         (["log={}/short.log"], "line 1: .*document 'ted.1' has 2 words, 1 delays and 0 times"),
         (["log={}/nan.log"], "line 1: delays.0 is nan"),
         (["log={}/none.log"], "cannot be read"),
+        (["log={}"], "cannot be read"),
     ],
 )
 def test_mistakes_end_in_one_line(overrides, message, files):

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MinLen
 from omegaconf import DictConfig
 
+from simulmt.analysis.report_options import OneOrMany
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.run_directory import EVALUATED
@@ -28,7 +29,7 @@ class ScoreOptions:
     source: Path | None
     documents: Path | None
     segmentation: Path | None
-    convention: list[str]
+    convention: Annotated[OneOrMany[str], MinLen(1)]
     s: Annotated[float, Ge(0), Le(1)]
     language: str | None
     to: Path | None
@@ -50,7 +51,7 @@ def score(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct.
     """
     options = construct(ScoreOptions, plain(cfg), "")
-    place = (options.to or options.log.with_name(EVALUATED)).absolute()
+    place = (options.to or options.log.parent / EVALUATED).absolute()
     check_writable(place.parent)
     if place.exists() and "figures" in read_json(place):
         raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
