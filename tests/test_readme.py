@@ -24,6 +24,7 @@ from simulmt.programs.align import AlignOptions
 from simulmt.programs.evaluate import EvaluateOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
+from simulmt.programs.score import ScoreOptions
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
 from simulmt.training.run_name import run_name, within
@@ -55,6 +56,7 @@ TEXT = {page: prose(page) for page in PAGES}
 SCHEMAS = {
     "align": AlignOptions,
     "evaluate": EvaluateOptions,
+    "score": ScoreOptions,
     "serve": ServeOptions,
     "translate": TranslateOptions,
 }

@@ -99,7 +99,11 @@ def length_adaptive_average_lagging(
 
 
 def yet_another_average_lagging(
-    delays: Delays, source_length: Length, target_length: Length, reference_length: Length
+    delays: Delays,
+    source_length: Length,
+    target_length: Length,
+    reference_length: Length,
+    end: Length | None = None,
 ) -> Latency:
     r"""Average lagging of the units written before the source ends (YAAL).
 
@@ -112,9 +116,14 @@ def yet_another_average_lagging(
     Late Than Never: Evaluation of Latency Metrics for Simultaneous Speech-to-Text Translation",
     for segmented text. LAAL also counts the first unit after the end; YAAL counts only units whose
     delay the model chose. The value of a sentence without such units is NaN: leave it out.
+
+    LongYAAL of the same paper, for a segment of a stream, also counts units written after the
+    segment has ended: :math:`\tau = \min \{ i : g_i \ge T \} - 1` with `end` (B,), the end
+    :math:`T` of the whole stream.
     """
     delays, written = _prepared(delays, target_length)
-    read_all = (delays >= source_length.to(delays).unsqueeze(1)) & written
+    end = source_length if end is None else end
+    read_all = (delays >= end.to(delays).unsqueeze(1)) & written
     before_the_end = written & (read_all.cumsum(dim=1) == 0)
     longer = torch.maximum(target_length, reference_length)
     value = _mean(_lag(delays, source_length, longer), before_the_end)
@@ -224,18 +233,25 @@ class Metric(NamedTuple):
         formula: A function of this file.
         length: `hyp` (the translation), `ref` (the reference), `max` (the longer of the two),
             `src` (the source), or empty if none.
+        ends: True if the formula also takes the end of the stream.
     """
 
     name: str
     formula: Callable[..., Tensor]
     length: str = "hyp"
+    ends: bool = False
 
     def values(
-        self, delays: Tensor, source: Tensor, target: Tensor, reference: Tensor
+        self, delays: Tensor, source: Tensor, target: Tensor, reference: Tensor, end: Tensor
     ) -> list[float]:
-        """Return the metric of each sentence; NaN where the formula does not define it."""
+        """Return the metric of each sentence; NaN where the formula does not define it.
+
+        The arguments are those of the formulas; `end` (B,) is the end of the stream, in source
+        units from the start of the sentence.
+        """
         lengths = {"ref": [reference], "max": [reference], "src": [source]}
-        return list(self.formula(delays, source, target, *lengths.get(self.length, [])).tolist())
+        further = [*lengths.get(self.length, []), *([end] if self.ends else [])]
+        return list(self.formula(delays, source, target, *further).tolist())
 
     def signature(self, *fields: str) -> str:
         """Return how the metric is counted, as sacreBLEU does: `AL|g:ref|u:word|eos:no|v:0.1.0`."""

@@ -1,18 +1,26 @@
-"""SimulEval's `instances.log`: a line of JSON for each decoded sentence."""
+"""The log of decoded text, a line of JSON for each sentence or document.
+
+Sentences have SimulEval's `instances.log`. Documents have the lines that OmniSTEval reads, which
+ignores our own fields `boundaries` and `text`.
+"""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
 from simulmt.system.disk import replacing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +37,7 @@ class _Line:
     source_length: int
 
 
-_LINE = TypeAdapter(_Line)
+_LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
 
 
 def to_json(instance: Instance) -> str:
@@ -43,8 +51,16 @@ def to_json(instance: Instance) -> str:
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
     """Write a SimulEval `instances.log`, ordered by sentence index."""
-    ordered = sorted(instances, key=lambda instance: instance.index)
-    text = "".join(to_json(instance) + "\n" for instance in ordered)
+    _write(path, map(to_json, sorted(instances, key=lambda instance: instance.index)))
+
+
+def write_streams(path: Path, instances: Iterable[StreamInstance]) -> None:
+    """Write the log of some documents, in their order, without fields that are empty."""
+    _write(path, (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances))
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    text = "".join(line + "\n" for line in lines)
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
 
@@ -57,32 +73,56 @@ def read_instances(path: Path) -> list[Instance]:
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
+    return _read(path, _parse)
+
+
+def read_streams(path: Path) -> list[StreamInstance]:
+    """Return the documents of a log; unknown keys and empty lines are ignored.
+
+    Raises:
+        UserError: as for `read_instances`.
+    """
+    return _read(path, partial(_checked, _STREAM))
+
+
+def _read(path: Path, parse: Callable[[bytes], T]) -> list[T]:
+    """Return what `parse` returns for each line of a log that is not empty.
+
+    Raises:
+        UserError: the file cannot be read, or `parse` raises a ValueError; the message names the
+            line.
+    """
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    instances = []
+    found = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            instances.append(_parse(line))
+            found.append(parse(line))
         except ValueError as error:
             raise UserError(
                 f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
                 "line"
             ) from error
-    return instances
+    return found
 
 
-def _parse(text: bytes) -> Instance:
-    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+def _checked(kind: TypeAdapter[T], text: bytes) -> T:
+    """Return a line of JSON as a dataclass; ValueError with the first field that is wrong."""
     try:
-        line = _LINE.validate_json(text, strict=True)
+        return kind.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "the line"
         raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
+
+
+def _parse(text: bytes) -> Instance:
+    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+    line = _checked(_LINE, text)
     texts, times = (line.source, line.reference, line.prediction), line.elapsed
     instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))

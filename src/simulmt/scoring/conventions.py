@@ -6,6 +6,7 @@ differ. A convention names one such choice, and each of its figures carries a si
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from simulmt import latency
@@ -37,6 +38,8 @@ class Convention:
         chrf: True to count chrF, too.
         degeneracy: True to count `simulmt.scoring.degeneracy`, too.
         scorer: The scorer and its version, for signatures; empty if versions agree.
+        soft: For documents, True to re-segment by `soft`, False by `levenshtein`.
+        streaming: For documents, True for the means of `streaming_latency`.
     """
 
     units: tuple[str, ...]
@@ -46,6 +49,8 @@ class Convention:
     chrf: bool = False
     degeneracy: bool = False
     scorer: str = ""
+    soft: bool = False
+    streaming: bool = False
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -87,3 +92,14 @@ CONVENTIONS: Mapping[str, Convention] = {
 }
 """By name. The pace is the translation's in `paper` and `ictnlp`, the reference's in the AL and AP
 of `simuleval` and `omnisteval`."""
+
+
+_long = (_YAAL._replace(ends=True), _AL_REF, _LAAL, _AP_REF, _DAL)
+_LONG = [metric._replace(name=f"Long{metric.name}") for metric in _long]
+_of_words = partial(Convention, (_WORD,), clipped=False)
+STREAM_CONVENTIONS: Mapping[str, Convention] = {
+    "streaming": _of_words(_named(_AP, _AL, _DAL), streaming=True),
+    "longyaal": _of_words(_named(*_LONG), scorer=f"omnisteval:{OMNISTEVAL}", soft=True),
+    "streamlaal": _of_words(_named(_LAAL._replace(name="StreamLAAL"))),
+}
+"""Of documents, by name. StreamLAAL's authors re-segment with mweralign, not with our segmenter."""

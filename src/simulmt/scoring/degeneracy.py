@@ -9,7 +9,7 @@ FIGURES = ("SWF", "EFSW", "DSPTV")
 
 
 def degeneracy(
-    sentences: Sequence[tuple[Sequence[float], int]], yaal: Sequence[float]
+    sentences: Sequence[tuple[Sequence[float], float]], yaal: Sequence[float]
 ) -> dict[str, float | None]:
     r"""Return the figures in per cent, over the corpus; None without a word to count.
 

@@ -31,11 +31,12 @@ _ROWS_AT_ONCE = 4096
 
 
 class UnitDelays(NamedTuple):
-    """The delays and lengths of one sentence, in words or in subwords."""
+    """The delays and lengths of one sentence, in words, subwords or milliseconds."""
 
     delays: Sequence[float]
-    source_length: int
+    source_length: float
     reference_length: int
+    end: float = math.inf  # of a stream, from the start of the sentence
 
     def clipped(self) -> "UnitDelays":
         """Return the same with delays of at most the source's length."""
@@ -71,10 +72,8 @@ def score(
     if not ordered:
         raise UserError("there is no sentence to score: the decoded set is empty")
     predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
-    metric = CHRF()
-    result = metric.corpus_score(predictions, [references])
-    chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
     kinds = {convention.bleu for convention in CONVENTIONS.values()}
+    letters = chrf(predictions, references)
     bleus = {kind: bleu(predictions, references, kind) for kind in kinds}
     best = []
     if oracle:
@@ -83,7 +82,7 @@ def score(
             best.append(UnitDelays(delays, instance.source_length, len(delays)).clipped())
     figures = dict[str, dict[str, Figures]]()
     for name, convention in CONVENTIONS.items():
-        quality = {"BLEU": bleus[convention.bleu], "chrF": chrf}
+        quality = {"BLEU": bleus[convention.bleu], "chrF": letters}
         counted = {u: _by_convention(ordered, convention, u, quality) for u in convention.units}
         figures[name] = counted
     return Scores(
@@ -91,7 +90,7 @@ def score(
         initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
         sentences=len(ordered),
         empty=sum(not instance.delays for instance in ordered),
-        oracle={"word": _latency(best, METRICS, "u:word", "d:oracle")} if best else {},
+        oracle={"word": latencies(best, METRICS, "u:word", "d:oracle")} if best else {},
         computation_aware=_computation_aware(ordered),
         computing_ms=computing,
         attention_span=_attention_span(ordered),
@@ -123,12 +122,19 @@ def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CAS
     return Score(float(result.score), f"BLEU|{metric.get_signature()}")
 
 
+def chrf(predictions: Sequence[str], references: Sequence[str]) -> Score:
+    """Return sacreBLEU's corpus chrF with one reference, with sacreBLEU's signature."""
+    metric = CHRF()
+    result = metric.corpus_score(predictions, [references])
+    return Score(float(result.score), f"chrF|{metric.get_signature()}")
+
+
 def _by_convention(
     ordered: Sequence[Instance], convention: Convention, unit: str, quality: Figures
 ) -> Figures:
     """Return the figures of a convention in a unit."""
     rows, fields = _rows(ordered, unit, convention.clipped), convention.fields(unit)
-    figures = {**quality, **_latency(rows, convention.metrics, *fields)}
+    figures = {**quality, **latencies(rows, convention.metrics, *fields)}
     if convention.degeneracy:
         written = [row for row in rows if row.delays]
         yaal = convention.metrics["YAAL"].values(*_tensors(written)) if written else []
@@ -147,7 +153,7 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
     rows = [UnitDelays(i.elapsed, i.source_length, i.reference_length) for i in measured]
     convention = CONVENTIONS["omnisteval"]  # the only scorer of such latency of text
     unit, *rest = convention.fields("word")
-    figures = _latency(rows, convention.metrics, unit, "d:ca", *rest)
+    figures = latencies(rows, convention.metrics, unit, "d:ca", *rest)
     return ComputationAware(figures, len(measured))
 
 
@@ -205,7 +211,7 @@ def _initial_delays(rows: Iterable[UnitDelays]) -> dict[int, int]:
     return dict(sorted(Counter(int(row.delays[0]) for row in rows if row.delays).items()))
 
 
-def _latency(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
+def latencies(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
     """Return the means over the sentences that have delays, counted in float64."""
     written = [row for row in rows if row.delays]
     starts = range(0, len(written), _ROWS_AT_ONCE)
@@ -228,10 +234,14 @@ def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[
     return [row.clipped() for row in rows] if clipped else rows
 
 
-def _tensors(rows: Sequence[UnitDelays]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return delays (B, T), padded with 0, and lengths (B,) of source, hypothesis and reference."""
-    source = torch.tensor([row.source_length for row in rows])
+def _tensors(rows: Sequence[UnitDelays]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return delays (B, T), padded with 0, lengths of source, hypothesis and reference, and ends.
+
+    All but the delays are (B,).
+    """
+    source = torch.tensor([row.source_length for row in rows], dtype=torch.float64)
     target = torch.tensor([len(row.delays) for row in rows])
     reference = torch.tensor([row.reference_length for row in rows])
     delays = [torch.tensor(row.delays, dtype=torch.float64) for row in rows]
-    return pad_sequence(delays, batch_first=True), source, target, reference
+    end = torch.tensor([row.end for row in rows], dtype=torch.float64)
+    return pad_sequence(delays, batch_first=True), source, target, reference, end

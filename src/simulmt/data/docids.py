@@ -1,0 +1,42 @@
+"""The documents of a text: a file of ids beside it, one a line, with equal ids adjacent."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from simulmt.data.text import text_lines
+from simulmt.errors import UserError
+
+
+def read_docids(path: Path, lines: int) -> dict[str, range]:
+    """Return the lines of each document, from 0, by its id.
+
+    Args:
+        path: The file of ids, plain, `.gz` or `.zst`.
+        lines: The number of lines of the text.
+
+    Raises:
+        UserError: the file cannot be read, has another number of lines, or names a document again
+            after another one.
+    """
+    ids = [*text_lines(path)]
+    if len(ids) != lines:
+        raise UserError(f"{path}: {len(ids):,} ids for {lines:,} lines of text: give one for each")
+    return adjacent(ids, path)
+
+
+def adjacent(names: Sequence[str], path: Path) -> dict[str, range]:
+    """Return the places of each name, from 0; `path` is the file that they come from.
+
+    Raises:
+        UserError: a name comes back after another one.
+    """
+    found, end = dict[str, range](), 0
+    for name, group in groupby(names):
+        start, end = end, end + len([*group])
+        if name in found:
+            raise UserError(
+                f"{path}, line {start + 1}: {name!r} comes back: keep its lines together"
+            )
+        found[name] = range(start, end)
+    return found

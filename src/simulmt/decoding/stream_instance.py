@@ -1,0 +1,55 @@
+"""One translated document: a stream of words without sentence boundaries, and their delays."""
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from pydantic import BeforeValidator, FiniteFloat
+
+
+class Boundary(NamedTuple):
+    """A sentence boundary that the translator wrote.
+
+    Attributes:
+        written: The words of the prediction before it.
+        split: The source words before the place where it cuts the source.
+        read: The source words read when it was written.
+    """
+
+    written: int
+    split: int
+    read: int
+
+
+@dataclass(frozen=True)
+class StreamInstance:
+    """One translated document; its fields are those of a line of its log.
+
+    Times are in source words of the whole stream, or in milliseconds in a log of speech.
+
+    Attributes:
+        source: The name of the document, as OmniSTEval has it. SimulEval's logs have a list, with
+            the properties of a recording after its name.
+        prediction: The translation.
+        delays: For each word of the prediction, the source words read before it was written.
+        elapsed: For each word, its delay plus the computing time of the document until it was
+            written. Empty if the times were not measured.
+        boundaries: In the order in which they were written.
+        text: The source words; empty if unknown.
+
+    Raises:
+        ValueError: the number of delays or times differs from the number of words.
+    """
+
+    source: Annotated[str, BeforeValidator(lambda s: s[0] if isinstance(s, list) and s else s)]
+    prediction: str
+    delays: tuple[FiniteFloat, ...]
+    elapsed: tuple[FiniteFloat, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        words, delays, times = len(self.prediction.split()), len(self.delays), len(self.elapsed)
+        if delays != words or times not in {0, words}:
+            raise ValueError(
+                f"document {self.source!r} has {words} words, {delays} delays and {times} times"
+            )

@@ -1,0 +1,91 @@
+"""`simulmt score`: quality and latency of translated documents, from their log."""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Annotated
+
+from annotated_types import Ge, Le, MinLen
+from omegaconf import DictConfig
+
+from simulmt.analysis.report_options import OneOrMany
+from simulmt.errors import UserError
+from simulmt.files.instances import read_streams
+from simulmt.files.run_directory import EVALUATED
+from simulmt.options import construct, pick
+from simulmt.programs.plain import plain
+from simulmt.scoring.conventions import STREAM_CONVENTIONS
+from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
+from simulmt.scoring.stream_score import Pair, score_streams
+from simulmt.system.console import say
+from simulmt.system.disk import check_writable, read_json, write_json
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """The options of `conf/score.yaml`, which explains each of them."""
+
+    log: Path
+    references: Path
+    source: Path | None
+    documents: Path | None
+    segmentation: Path | None
+    convention: Annotated[OneOrMany[str], MinLen(1)]
+    s: Annotated[float, Ge(0), Le(1)]
+    language: str | None
+    to: Path | None
+    plugins: list[str]
+
+    def __post_init__(self) -> None:
+        for name in self.convention:
+            pick(STREAM_CONVENTIONS, name, "convention")
+        words, ms = (self.source, self.documents), self.segmentation
+        if (None in words) if ms is None else (words != (None, None)):
+            given = f"source={self.source}, documents={self.documents}, segmentation={ms}"
+            raise UserError(f"{given}: give source and documents, or only segmentation")
+
+
+def score(cfg: DictConfig) -> None:
+    """Score the documents of a log; print the scores, and write them.
+
+    Raises:
+        UserError: a mistake that a user can correct.
+    """
+    options = construct(ScoreOptions, plain(cfg), "")
+    place = (options.to or options.log.parent / EVALUATED).absolute()
+    check_writable(place.parent)
+    if place.exists() and "figures" in read_json(place):
+        raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
+    if options.segmentation:
+        documents = read_segmentation(options.references, options.segmentation)
+    elif options.source and options.documents:
+        documents = read_documents(options.references, options.source, options.documents)
+    unit = "ms" if options.segmentation else "word"
+    pairs = matched(options.log, documents, unit)
+    figures = score_streams(pairs, options.convention, unit, options.s, options.language)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_json(place, figures)
+    for name, scores in figures.items():
+        for figure, found in scores.items():
+            value = found.form(3 if "AP" in figure else 2)
+            say(f"{name:<12}{figure:<14}{value:>9}  {found.signature}")
+    say(f"{len(pairs)} documents; written: {place}")
+
+
+def matched(log: Path, documents: Documents, unit: str) -> list[Pair]:
+    """Return the segments of each document with its translation in a log.
+
+    Raises:
+        UserError: the log has other documents, or is in another unit.
+    """
+    instances = read_streams(log)
+    names = [PurePath(i.source).stem if unit == "ms" else i.source for i in instances]
+    found = dict(zip(names, instances, strict=True))
+    if len(found) < len(names) or found.keys() != documents.keys():
+        wrong = sorted(found.keys() ^ documents.keys())[:3] or "some of them twice"
+        raise UserError(f"log={log}: its documents differ from those of the references: {wrong}")
+    for name, instance in found.items():
+        end, latest = documents[name][-1].end, max(instance.delays, default=0)
+        if unit == "word" and latest > end:
+            why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} words"
+            raise UserError(f"{why}: for a log in milliseconds give segmentation=FILE")
+    return [(segments, found[name]) for name, segments in documents.items()]

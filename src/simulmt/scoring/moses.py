@@ -1,0 +1,36 @@
+"""The Moses tokenizer as OmniSTEval uses it: word by word, without escapes.
+
+No other file imports mosestokenizer, an optional package.
+"""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+
+from simulmt.errors import UserError
+from simulmt.scoring.resegment import Tokenize
+
+
+@contextmanager
+def moses(language: str | None) -> Iterator[Tokenize]:
+    """Yield a function that returns the tokens of a word; a process of Perl finds them.
+
+    Args:
+        language: A code such as `de`; None, `zh` and `ja` leave words whole.
+
+    Raises:
+        UserError: the package or Perl is not installed.
+    """
+    if language in {None, "zh", "ja"}:
+        yield lambda word: [word]
+        return
+    if not (find_spec("mosestokenizer") and shutil.which("perl")):
+        raise UserError(f'language={language} needs Perl and `pip install "simulmt[streams]"`')
+    from mosestokenizer import MosesTokenizer  # noqa: PLC0415  (optional)
+
+    logging.getLogger("mosestokenizer").setLevel(logging.WARNING)
+    with MosesTokenizer(language, no_escape=True) as split:
+        yield cache(lambda word: split(word) or [word])

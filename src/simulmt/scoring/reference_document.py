@@ -1,0 +1,82 @@
+"""The references of documents, and where each of their segments begins and ends in the source."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path, PurePath
+from typing import NamedTuple, TypeAlias
+
+import yaml
+
+from simulmt.data.docids import adjacent, read_docids
+from simulmt.data.text import decoded, raw_lines, text_lines, word_count
+from simulmt.errors import UserError
+
+
+class Segment(NamedTuple):
+    """A sentence of the reference, and its place in the source of the document."""
+
+    text: str
+    start: float
+    length: float
+
+    @property
+    def end(self) -> float:
+        """Where its source ends."""
+        return self.start + self.length
+
+
+Documents: TypeAlias = Mapping[str, Sequence[Segment]]
+"""The segments of each document, at least one, by its name."""
+
+
+def read_documents(references: Path, source: Path, docids: Path) -> Documents:
+    """Return the documents of a text, in source words.
+
+    Args:
+        references: A sentence a line, plain, `.gz` or `.zst`, as the other files.
+        source: The source of each line.
+        docids: The id of the document of each line.
+
+    Raises:
+        UserError: a file cannot be read, or does not fit the others.
+    """
+    texts, lengths = [*text_lines(references)], [*map(word_count, text_lines(source))]
+    _check(f"source={source}", len(lengths), references, len(texts))
+    at = [0, *accumulate(lengths)]
+    groups = read_docids(docids, len(texts)).items()
+    return {k: [Segment(texts[n], at[n] - at[r[0]], lengths[n]) for n in r] for k, r in groups}
+
+
+def read_segmentation(references: Path, segmentation: Path) -> Documents:
+    """Return the documents of OmniSTEval's segmentation file, in milliseconds.
+
+    The name of a recording is that of its file without folder and ending.
+
+    Args:
+        references: A sentence a line.
+        segmentation: YAML or JSON with an entry for each line: `wav`, and `offset` and `duration`
+            in seconds.
+
+    Raises:
+        UserError: a file cannot be read, or does not fit the other.
+    """
+    try:
+        entries = yaml.safe_load(b"".join(raw_lines(segmentation)))
+        names = [PurePath(entry["wav"]).stem for entry in entries]
+        places = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        why = f"{' '.join(repr(error).split()):.200}"
+        raise UserError(f"segmentation={segmentation}: no wav, offset or duration: {why}") from None
+    lines = enumerate(raw_lines(references), 1)
+    # not normalised: OmniSTEval's length of a reference counts each of several spaces
+    texts = [decoded(raw, references, number).strip() for number, raw in lines]
+    _check(f"segmentation={segmentation}", len(places), references, len(texts))
+    segments = [Segment(text, *place) for text, place in zip(texts, places, strict=True)]
+    groups = adjacent(names, segmentation).items()
+    return {name: segments[rows.start : rows.stop] for name, rows in groups}
+
+
+def _check(option: str, count: int, references: Path, lines: int) -> None:
+    if count != lines or not lines:
+        also = f"references={references} has {lines:,}: give a line for each, at least one"
+        raise UserError(f"{option} has {count:,} segments but {also}")

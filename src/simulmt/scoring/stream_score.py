@@ -1,0 +1,160 @@
+"""Quality, latency and boundaries of translated documents, each score with its signature."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import accumulate, chain, pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from simulmt import __version__
+from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.scoring.conventions import STREAM_CONVENTIONS, Convention
+from simulmt.scoring.moses import moses
+from simulmt.scoring.reference_document import Segment
+from simulmt.scoring.resegment import levenshtein, soft
+from simulmt.scoring.score import UnitDelays, bleu, chrf, latencies
+from simulmt.scoring.scores import Figures, Score
+from simulmt.scoring.stream_latency import streaming_latency
+
+Segmenter: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[int]]
+"""Returns the segment of each word of a translation, from the references of the segments."""
+Pair: TypeAlias = tuple[Sequence[Segment], StreamInstance]
+"""The segments of a document, and its translation."""
+
+
+class Piece(NamedTuple):
+    """A segment of the reference, and the words of the translation that belong to it.
+
+    Attributes:
+        text: The words.
+        reference: The reference.
+        delays: The delays of the words, from the start of the segment.
+        elapsed: Their times, by `incremental`; none if they were not measured.
+    """
+
+    text: str
+    reference: str
+    delays: UnitDelays
+    elapsed: UnitDelays
+
+
+def score_streams(
+    pairs: Sequence[Pair],
+    conventions: Iterable[str] = tuple(STREAM_CONVENTIONS),
+    unit: str = "word",
+    s: float = 0.95,
+    language: str | None = None,
+) -> dict[str, Figures]:
+    """Return the scores of translated documents by convention, and those of their `boundaries`.
+
+    Latencies with computing time end in `_ca`. They are there if all times were measured.
+
+    Args:
+        pairs: At least one.
+        conventions: Names of `STREAM_CONVENTIONS`.
+        unit: The unit of all times, `word` or `ms`. Boundaries need words.
+        s: As for `streaming_latency`.
+        language: As for `moses`, which splits words for the soft segmenter.
+
+    Raises:
+        UserError: the Moses tokenizer cannot run.
+    """
+    with moses(language) as tokenize:
+        segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
+        cut = [[resegment(pair, segmenter) for pair in pairs] for segmenter in segmenters]
+    labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
+    quality = [_quality(*each) for each in zip(cut, labels, strict=True)]
+    figures = dict[str, Figures]()
+    for name in conventions:
+        convention = STREAM_CONVENTIONS[name]
+        fields = [labels[convention.soft], *convention.fields(unit)]
+        latency = _latency(cut[convention.soft], convention, fields, s)
+        figures[name] = {**quality[convention.soft], **latency}
+    if unit == "word" and any(instance.boundaries for _, instance in pairs):
+        figures["boundaries"] = boundary_scores(pairs)
+    return figures
+
+
+def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
+    """Return the pieces of a translated document, one for each segment of the reference."""
+    segments, instance = pair
+    words, end = instance.prediction.split(), max(segment.end for segment in segments)
+    places = segmenter(words, [segment.text for segment in segments])
+    bounds = np.searchsorted(places, np.arange(len(segments) + 1)).tolist()
+    elapsed = instance.elapsed if any(instance.elapsed) else ()  # zeros: not measured
+    times, pieces = (instance.delays, incremental(elapsed, instance.delays)), []
+    for (text, start, length), (a, b) in zip(segments, pairwise(bounds), strict=True):
+        about = (length, len(text.split(" ")), end - start)
+        rows = [UnitDelays([time - start for time in each[a:b]], *about) for each in times]
+        pieces.append(Piece(" ".join(words[a:b]), text, *rows))
+    return pieces
+
+
+def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float]:
+    r"""Return times that hold only the computing since the word before.
+
+    .. math::
+
+        e'_1 = e_1, \quad e'_i = \max(e_i - e_{i-1} + d_{i-1}, e'_{i-1})
+
+    The computing for a long document adds up, so :math:`e_i` falls further and further behind. This
+    is OmniSTEval's `--fix_simuleval_emission_ca`.
+    """
+    later = (e - before + d for (before, e), d in zip(pairwise(elapsed), delays, strict=False))
+    return [*accumulate(chain(elapsed[:1], later), max)]
+
+
+def _quality(documents: Sequence[Sequence[Piece]], label: str) -> Figures:
+    """Return BLEU and chrF of the segments."""
+    pieces = [piece for document in documents for piece in document]
+    texts, references = [piece.text for piece in pieces], [piece.reference for piece in pieces]
+    found = {"BLEU": bleu(texts, references), "chrF": chrf(texts, references)}
+    return {name: Score(each.value, f"{each.signature}|{label}") for name, each in found.items()}
+
+
+def _latency(
+    documents: Sequence[Sequence[Piece]], convention: Convention, fields: Sequence[str], s: float
+) -> Figures:
+    """Return the latencies of a convention; one without a segment to count it on is None."""
+    found = dict[str, Score]()
+    if convention.streaming:
+        values = [streaming_latency([piece.delays for piece in each], s) for each in documents]
+        for name, metric in convention.metrics.items():
+            signature = metric.signature(*fields, f"s:{s:g}", "mean:document")
+            found[name] = Score(math.fsum(v[name] for v in values) / len(values), signature)
+        return found
+    delays = [piece.delays for document in documents for piece in document]
+    elapsed = [piece.elapsed for document in documents for piece in document]
+    measured = all(len(a.delays) == len(b.delays) for a, b in zip(delays, elapsed, strict=True))
+    kinds = ("", (), delays), ("_ca", ("d:ca", "fix:yes"), elapsed)
+    for end, form, rows in kinds[: 1 + measured]:
+        kept = [row for row in rows if row.source_length]
+        scores = latencies(kept, convention.metrics, *form, *fields)
+        found |= {name + end: score for name, score in scores.items()}
+    return found
+
+
+def boundary_scores(pairs: Iterable[Pair]) -> Figures:
+    """Return precision, recall and F1 of the split positions in per cent, and how late they are.
+
+    A split is right if it is exactly where a segment of the reference ends in the source; the ends
+    of documents do not count. `read_beyond` is the mean number of source words read beyond that end
+    when the boundary was written, over the right splits.
+
+    Args:
+        pairs: In source words.
+    """
+    gold, found, beyond = 0, 0, list[float]()
+    for segments, instance in pairs:
+        end, written = segments[-1].end, reversed(instance.boundaries)
+        inside = {segment.start for segment in segments} - {0, end}
+        splits = {split: read for _, split, read in written if 0 < split < end}
+        gold, found = gold + len(inside), found + len(splits)
+        beyond += [read - split for split, read in splits.items() if split in inside]
+    right = len(beyond)
+    shares = {"precision": (right, found), "recall": (right, gold), "F1": (2 * right, found + gold)}
+    values = {name: 100 * part / whole if whole else None for name, (part, whole) in shares.items()}
+    values["read_beyond"] = sum(beyond) / right if right else None
+    return {name: Score(v, f"{name}|u:word|ends:no|v:{__version__}") for name, v in values.items()}
