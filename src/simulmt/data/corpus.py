@@ -31,13 +31,15 @@ class Split:
 
     `links[n][i]` holds the 1-based positions of the source words aligned to target word i of
     sentence n. `links` is None if the word alignment is unknown. `dropped` counts the pairs that
-    the reader left out, by reason.
+    the reader left out, by reason. `documents` has the places of the sentences of each document,
+    in order; empty if sentences stand alone.
     """
 
     sources: Sequence[str]
     targets: Sequence[str]
     links: list[list[tuple[int, ...]]] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
+    documents: Sequence[range] = ()
 
     def __len__(self) -> int:
         return len(self.sources)

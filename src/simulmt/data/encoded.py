@@ -82,7 +82,8 @@ class EncodedSplit:
         target_input = np.full_like(target, self.vocabulary.bos)
         target_input[:, 1:] = target[:, :-1]
         target_input[~target_mask] = self.vocabulary.pad
-        parts = source, source_mask, target, target_mask, target_input, index
+        ends = self.sources.lengths[index].astype(np.int64) - 1
+        parts = source, source_mask, target, target_mask, target_input, index, ends
         return Batch(*map(torch.from_numpy, parts))
 
     @property

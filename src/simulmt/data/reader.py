@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from unicodedata import unidata_version
 import numpy as np
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
+from simulmt.data.docids import read_docids
 from simulmt.data.lines import Lines
 from simulmt.data.pairs import FilePair, PairBlock, clean, find_pairs, raw_blocks
 from simulmt.data.ragged import Ragged
@@ -66,6 +67,7 @@ def read_text(
     test: str,
     max_words: Count,
     name: str,
+    documents: bool = False,
     cache: Path | None = None,
 ) -> Corpus:
     """A corpus of the files `<root>/<stem>.<language>` or of shards `<stem>.<number>.<language>`.
@@ -84,6 +86,7 @@ def read_text(
         test: stem of the test files, such as "test_2016_flickr".
         max_words: the most words that either side of a training pair may have.
         name: name of the corpus in reports and manifests.
+        documents: whether `<root>/<stem>.docid` groups the lines of each split into documents.
         cache: the folder that keeps the normalised text; None to hold it in memory.
 
     Raises:
@@ -107,9 +110,25 @@ def read_text(
             files = [find_set(stem, source, target)]
         else:
             files = find_pairs(folder, stem, source, target)
-        return read_pairs(files, max_words if split == "train" else None, cache)
+        limit = max_words if split == "train" and not documents else None
+        pairs = read_pairs(files, limit, cache)
+        return with_documents(pairs, folder / f"{stem}.docid") if documents else pairs
 
     return Corpus(name, source, target, LazySplits(read))
+
+
+def with_documents(pairs: Split, docids: Path) -> Split:
+    """The pairs as documents, by a file with the id of the document of each line.
+
+    Raises:
+        UserError: the file cannot be read or does not fit the text, or a pair has an empty side.
+    """
+    if empty := pairs.dropped.get("empty"):
+        raise UserError(
+            f"{empty:,} lines of a document have an empty side: remove these lines from both sides "
+            f"and from {docids}, or set data.documents=false"
+        )
+    return replace(pairs, documents=[*read_docids(docids, len(pairs)).values()])
 
 
 def read_pairs(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
+from simulmt.models.boundary import Boundary
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
 from simulmt.models.model import check_width
@@ -38,6 +39,8 @@ class Luong(RecurrentModel):
         dropout: on embeddings, between layers and on attentional vectors.
         input_feeding: whether a step sees the attentional vector of the previous step; without it
             the decoder runs over the whole target sequence at once.
+        boundaries: whether the decoder points at the ends of segments of a stream
+            (`simulmt.models.boundary`).
 
     Raises:
         UserError: a size out of range.
@@ -56,6 +59,7 @@ class Luong(RecurrentModel):
         decoder_layers: Few,
         dropout: Share,
         input_feeding: bool,
+        boundaries: bool = False,
     ) -> None:
         super().__init__(vocabulary, mechanism, dim, causal=True)
         check_width(dim, heads)
@@ -69,6 +73,7 @@ class Luong(RecurrentModel):
         self.combine = nn.Linear(2 * dim, dim, bias=False)
         self.output = nn.Linear(dim, vocabulary.size)
         self.confidence = self.confidence_head(dim)
+        self.boundary = Boundary(dim, dim) if boundaries else None
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, each from its prefix alone."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
+from simulmt.models.boundary import Boundary
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
 from simulmt.models.model import check_width, is_causal
@@ -42,6 +43,8 @@ class RnmtPlus(RecurrentModel):
         dropout: on embeddings and on the outputs of all layers.
         encoder: `causal`, `bidirectional` (each layer concatenates both directions), or `auto`:
             bidirectional if the mechanism reads the whole sentence first, else causal.
+        boundaries: whether the decoder points at the ends of segments of a stream
+            (`simulmt.models.boundary`).
 
     Raises:
         UserError: options that do not go together.
@@ -60,6 +63,7 @@ class RnmtPlus(RecurrentModel):
         decoder_layers: Few,
         dropout: Share,
         encoder: Literal["auto", "causal", "bidirectional"],
+        boundaries: bool = False,
     ) -> None:
         super().__init__(vocabulary, mechanism, dim, is_causal(encoder, mechanism))
         check_width(dim, heads)
@@ -74,6 +78,7 @@ class RnmtPlus(RecurrentModel):
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
         self.confidence = self.confidence_head(2 * dim)
+        self.boundary = Boundary(2 * dim, dim) if boundaries else None
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source."""

@@ -17,6 +17,7 @@ from simulmt.attention.plan import MayMove, Stand, together
 from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.boundary import Boundary
 from simulmt.models.decoder import Decoder, DecoderLayer, SourceAttention, seen
 from simulmt.models.dropout import Dropout
 from simulmt.models.embedding import TiedEmbedding
@@ -66,6 +67,8 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
             (`simulmt.models.average_embedding`).
         activation: of the feed-forward layers.
         output_bias: whether each subword's logit has a bias.
+        boundaries: whether the decoder points at the ends of segments of a stream
+            (`simulmt.models.boundary`).
 
     Raises:
         UserError: options that do not go together.
@@ -91,6 +94,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         average_embedding: bool = False,
         activation: ActivationName = "relu",
         output_bias: bool = False,
+        boundaries: bool = False,
     ) -> None:
         causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
@@ -120,6 +124,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm: nn.Module = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.confidence_head(dim)
+        self.boundary = Boundary(dim, dim) if boundaries else None
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:

@@ -19,3 +19,5 @@ class Batch(NamedTuple):
     """The decoder's input: BOS, then the target without its EOS."""
     index: Int[Tensor, "B"]  # type: ignore[assignment]  # hides tuple.index
     """The places of the pairs in their split."""
+    source_end: Int[Tensor, "B"]
+    """Source tokens of the pair, without EOS and without what follows in a stream."""

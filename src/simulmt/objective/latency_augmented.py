@@ -15,6 +15,7 @@ from torch import Tensor
 from simulmt import latency
 from simulmt.attention import Mechanism, Moment
 from simulmt.attention.mechanism import Unit
+from simulmt.attention.memory import first
 from simulmt.attention.shapes import Weights
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -111,6 +112,12 @@ class LatencyAugmented(Objective):
         if self.latency_unit == "word" and translation.alphas:
             ends = model.word_ends(batch.source, batch.source_mask)
         loss = self.loss(translation, batch, moment.update, ends)
+        if model.boundary is not None:
+            masks = batch.target_mask, batch.source_mask
+            pointed = model.boundary.loss(
+                translation.states, source.states, *masks, batch.source_end
+            )
+            loss = loss.plus(pointed, "boundary")
         if self.teacher is None or not self.training:
             return loss
         guidance = self.teacher(batch, source)
@@ -161,7 +168,8 @@ class LatencyAugmented(Objective):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
         ends = batch.source_mask if ends is None else ends
-        lengths = ends.sum(-1), batch.target_mask.sum(-1)
+        own = ends & first(ends, batch.source_end + 1)  # EOS, or the first token that follows
+        lengths = own.sum(-1), batch.target_mask.sum(-1)
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()

@@ -40,6 +40,11 @@ class Loss(NamedTuple):
         sums = ({name: value.detach() for name, value in part.items()} for part in logged)
         return cls(total, batch.target_mask.sum(), len(batch.target), *sums)
 
+    def plus(self, term: Tensor, name: str) -> "Loss":
+        """The loss with one more sum over the sentences, which is logged."""
+        logged = {**self.per_sentence, name: term.detach()}
+        return self._replace(total=self.total + term, per_sentence=logged)
+
 
 class Objective(nn.Module, ABC):
     """Runs a model on a batch, once or more often, and weighs the losses.

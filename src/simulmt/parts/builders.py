@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from typing_extensions import NotRequired
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clock import ClockRecipe
@@ -37,7 +38,16 @@ from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Config, Tokens, asked_of, check_options, construct, pick
+from simulmt.options import (
+    Config,
+    Natural,
+    Share,
+    Tokens,
+    asked_of,
+    check_options,
+    construct,
+    pick,
+)
 
 T = TypeVar("T")
 USUAL = "usual"
@@ -53,6 +63,7 @@ CORPORA: dict[str, Callable[..., Corpus]] = {
     "huggingface": read_huggingface,
 }
 OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Tokens}
+OF_DATA |= {"ahead": NotRequired[Natural], "told": NotRequired[Share]}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {"transformer": Transformer, "rnmt_plus": RnmtPlus, "luong": Luong}
 
@@ -98,12 +109,16 @@ class Data:
         subwords: The options of the subwords.
         batch_tokens: The token budget of a batch.
         reader: The options of the reader.
+        ahead: Tokens that a training source goes on with in its document.
+        told: Share of the training sources that end with the sentence.
     """
 
     corpus: str
     subwords: Config
     batch_tokens: int
     reader: Config
+    ahead: int = 30
+    told: float = 0.5
 
     @classmethod
     def of(cls, options: Config) -> "Data":
@@ -115,7 +130,9 @@ class Data:
         asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
         check_options(options, OF_DATA | asked, "data")
         reader = {name: value for name, value in options.items() if name in asked}
-        return cls(options["corpus"], options["subwords"], options["batch_tokens"], reader)
+        streams = {name: options[name] for name in ("ahead", "told") if name in options}
+        fixed = options["corpus"], options["subwords"], options["batch_tokens"]
+        return cls(*fixed, reader, **streams)
 
     @property
     def vocabulary(self) -> Vocabulary:

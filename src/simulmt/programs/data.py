@@ -13,6 +13,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.data.windows import Windows
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check_options, construct
@@ -29,6 +30,8 @@ class RunData:
     corpus: Corpus
     subwords: Tokenizer
     encoded: Mapping[str, EncodedSplit]
+    train: EncodedSplit | Windows
+    """The training pairs: whole sentences, or windows of documents."""
 
     @classmethod
     def read(cls, data: Data, cache: Path) -> "RunData":
@@ -50,7 +53,9 @@ class RunData:
             with console.status("subwords"):
                 subwords = construct(Subwords.train, options, "data.subwords", given)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
-        return cls(corpus, subwords, encoded)
+        train, documents = encoded["train"], splits["train"].documents
+        windows = Windows(train, documents, data.ahead, data.told) if documents else train
+        return cls(corpus, subwords, encoded, windows)
 
     @cached_property
     def manifest(self) -> Manifest:

@@ -118,7 +118,7 @@ def _train(
     step = resume.check_resume(ckpt, config.plain, data.manifest, folder, updates) if ckpt else None
     valid = data.decoder("valid", 2 * tokens, GREEDY)
     tested = data.decoder("test", 2 * tokens, run.search)
-    batches = TranslationData(data.encoded["train"], data.encoded["valid"], tokens, config.seed)
+    batches = TranslationData(data.train, data.encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
         check_enough(len(data.encoded[name]), plan.nodes * plan.devices, name)
     if ending.is_first():  # after all checks

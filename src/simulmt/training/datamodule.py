@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 
 from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
 from simulmt.data.encoded import EncodedSplit
+from simulmt.data.windows import Windows
 from simulmt.objective.batch import Batch
 from simulmt.system.console import say
 from simulmt.system.processes import rank_and_world_size
@@ -40,7 +41,9 @@ class TrainLoader:
         pinned: put the batches into memory from which a GPU can copy them by itself.
     """
 
-    def __init__(self, split: EncodedSplit, batches: BucketBatches, pinned: bool = False) -> None:
+    def __init__(
+        self, split: EncodedSplit | Windows, batches: BucketBatches, pinned: bool = False
+    ) -> None:
         self._split, self._batches, self._pinned = split, batches, pinned
         self._first = self._trained = 0  # batches of the epoch; the next few are made already
 
@@ -66,7 +69,9 @@ class TrainLoader:
         self._first = self._trained = state["position"]
 
 
-def made_ahead(split: EncodedSplit, batches: Iterable[list[int]], pinned: bool) -> Iterator[Batch]:
+def made_ahead(
+    split: EncodedSplit | Windows, batches: Iterable[list[int]], pinned: bool
+) -> Iterator[Batch]:
     """Yield batches that a thread makes while the step before runs.
 
     Args:
@@ -100,7 +105,9 @@ class TranslationData(pl.LightningDataModule):
         UserError: most training pairs are longer than a batch may be.
     """
 
-    def __init__(self, train: EncodedSplit, valid: EncodedSplit, tokens: int, seed: int) -> None:
+    def __init__(
+        self, train: EncodedSplit | Windows, valid: EncodedSplit, tokens: int, seed: int
+    ) -> None:
         super().__init__()
         check_budget(train.lengths, tokens)
         self.train, self.valid, self.tokens, self.seed = train, valid, tokens, seed

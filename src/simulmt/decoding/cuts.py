@@ -1,0 +1,64 @@
+"""Where a segment of a stream ends in the source, once its translation has ended."""
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from simulmt.decoding.document import Cut, Words
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.models.model import Model
+
+
+@torch.inference_mode()
+def pointed(model: Model, words: Words, written: Hypothesis) -> int:
+    """The word at which the decoder points when it writes EOS (`simulmt.models.boundary`)."""
+    assert model.boundary is not None, "checked when the decoding was chosen"
+    source, target = _tensors(model, words, written)
+    mask = torch.ones_like(source, dtype=torch.bool)
+    encoded = model.encode(source, mask)
+    states = model.decode(encoded, target).states
+    place = model.boundary(states[:, -1], encoded.states, mask).argmax()
+    return _word_of(words, int(place))
+
+
+@torch.inference_mode()
+def explained(model: Model, words: Words, written: Hypothesis, tolerance: float = 0.5) -> int:
+    """The shortest prefix of the source that explains what was written.
+
+    Its log-likelihood is at most `tolerance` nats below that of all that was read.
+    """
+    source, target = _tensors(model, words, written)
+    ends = torch.tensor([*accumulate(map(len, words))], device=source.device)
+    mask = torch.arange(source.shape[1], device=source.device) < ends[:, None]
+    source = source.expand(len(ends), -1).where(mask, model.vocabulary.pad)
+    found = model(source, mask, target.expand(len(ends), -1)).logits.log_softmax(-1)
+    following = torch.tensor([*written.tokens, model.vocabulary.eos], device=source.device)
+    likely = found.gather(-1, following.expand(len(ends), -1)[..., None]).sum((1, 2))
+    return int((likely >= likely.max() - tolerance).nonzero()[0]) + 1
+
+
+def read_until(model: Model, words: Words, written: Hypothesis) -> int:
+    """The word that the slowest head had read when the last token before EOS was written."""
+    heads = written.positions[-1] if written.positions else ()
+    return _word_of(words, max(heads, default=1) - 1) if all(heads) else len(words)
+
+
+CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
+"""What `cut` can name."""
+
+
+def _tensors(
+    model: Model, words: Words, written: Hypothesis
+) -> tuple[Int[Tensor, "1 S"], Int[Tensor, "1 T"]]:
+    device = model.begins.device
+    source = torch.tensor([[token for word in words for token in word]], device=device)
+    return source, torch.tensor([[model.vocabulary.bos, *written.tokens]], device=device)
+
+
+def _word_of(words: Words, place: int) -> int:
+    """The number of the word, from 1, that holds a token, from 0; the last word for EOS."""
+    ends = enumerate(accumulate(map(len, words)), 1)
+    return next((number for number, end in ends if place < end), len(words))

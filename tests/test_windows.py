@@ -1,0 +1,52 @@
+"""Training pairs of documents, whose sources go on into the sentences that follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zoo
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.windows import Windows
+from simulmt.models.vocabulary import Vocabulary
+
+DOCUMENTS = [range(3), range(3, 4), range(4, 40)]
+
+
+@pytest.fixture
+def pairs() -> EncodedSplit:
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(4, 50, rng.integers(1, 9)).tolist() for _ in range(80)]
+    return EncodedSplit.of(rows[:40], rows[40:], Vocabulary(50))
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 7, 1000])
+@pytest.mark.parametrize("told", [0, 0.5, 1])
+def test_a_source_goes_on_in_its_document(pairs: EncodedSplit, ahead: int, told: float) -> None:
+    windows = Windows(pairs, DOCUMENTS, ahead, told)
+    rows = [*range(len(windows))]
+    batch, plain = windows.batch(rows), pairs.batch(rows)
+    for own, other in ((batch.target, plain.target), (batch.target_input, plain.target_input)):
+        assert own.equal(other)
+    assert batch.source_end.equal(plain.source_mask.sum(1) - 1)
+    assert windows.lengths[:, 0].tolist() == batch.source_mask.sum(1).tolist()
+    assert windows.lengths[:, 1].equal(pairs.lengths[:, 1])
+    told_end = 0
+    for document in DOCUMENTS:
+        text = [token for row in document for token in pairs.sources[row][:-1].tolist()]
+        start = 0
+        for row in document:
+            own = int(batch.source_end[row])
+            end = start + own
+            source = batch.source[row][batch.source_mask[row]].tolist()
+            if source == [*text[start:end], zoo.EOS] and end < len(text):
+                told_end += 1
+            else:
+                rest = text[start:]
+                assert source == (
+                    [*rest, zoo.EOS] if len(rest) <= own + ahead else rest[: own + ahead]
+                )
+            start = end
+    inner = sum(len(document) - 1 for document in DOCUMENTS)
+    assert told_end == inner if told == 1 else told_end < inner
+    assert told_end > 0 if told else told_end == 0
