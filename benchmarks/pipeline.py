@@ -65,7 +65,8 @@ def write_corpus(folder: Path, pairs: int) -> None:
 def prepare(folder: Path, cache: Path) -> dict[str, float]:
     """Everything up to the last batch of an epoch; seconds of each part, tokens, memory in GiB."""
     times, most = [time.perf_counter()], 0.0
-    corpus = read_text(str(folder), "de", "en", "train", "valid", "test", 150, "made up", cache)
+    stems = "train", "valid", "test"
+    corpus = read_text(str(folder), "de", "en", *stems, 150, "made up", cache=cache)
     split = corpus.splits["train"]
     times.append(time.perf_counter())
     subwords = Subwords.train(

@@ -32,14 +32,14 @@ class Split:
     `links[n][i]` holds the 1-based positions of the source words aligned to target word i of
     sentence n. `links` is None if the word alignment is unknown. `dropped` counts the pairs that
     the reader left out, by reason. `documents` has the places of the sentences of each document,
-    in order; empty if sentences stand alone.
+    in order, by its name; empty if sentences stand alone.
     """
 
     sources: Sequence[str]
     targets: Sequence[str]
     links: list[list[tuple[int, ...]]] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
-    documents: Sequence[range] = ()
+    documents: Mapping[str, range] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sources)

@@ -128,7 +128,7 @@ def with_documents(pairs: Split, docids: Path) -> Split:
             f"{empty:,} lines of a document have an empty side: remove these lines from both sides "
             f"and from {docids}, or set data.documents=false"
         )
-    return replace(pairs, documents=[*read_docids(docids, len(pairs)).values()])
+    return replace(pairs, documents=read_docids(docids, len(pairs)))
 
 
 def read_pairs(

@@ -15,6 +15,7 @@ from simulmt.system.disk import UNFINISHED, read_json, read_record
 
 MARK = ".simulmt"  # an empty file in each run directory
 CONFIG = "config.json"  # what is trained, resolved
+DOCUMENT_SCORES = "document_scores.json"  # of documents, in an evaluation
 WEIGHTS = "model.safetensors"  # of an exported model
 MANIFEST = "manifest.json"  # the data it is trained on
 TRAITS = "traits.json"  # what kind of policy it is

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 from hydra.core.hydra_config import HydraConfig
@@ -15,7 +15,7 @@ from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
-from simulmt.data.reader import read_pairs
+from simulmt.data.reader import read_pairs, with_documents
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.search import GREEDY
@@ -26,6 +26,7 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.parts.builders import build_policy, other_policy, pick_device
+from simulmt.programs.documents import STREAM, DocumentDecoding
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
@@ -58,6 +59,9 @@ class EvaluateOptions:
     policy: Config
     word_ms: Annotated[int | float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
+    documents: Path | None
+    sentences: str | None
+    cut: Literal["pointer", "likelihood", "reading"]
     plugins: list[str]
 
     def __post_init__(self) -> None:
@@ -82,6 +86,16 @@ class EvaluateOptions:
                 f"text={self.text} has no effect on the model's own splits: leave it out, or give "
                 f"source=FILE target=FILE or split={PREFIX}NAME"
             )
+        if self.documents and not self.source:
+            raise UserError(
+                f"documents={self.documents} belongs to source=FILE and target=FILE: give these,"
+                " or leave it out for the model's own data"
+            )
+        if self.sentences and self.word_ms:
+            raise UserError(
+                f"word_ms={self.word_ms} with sentences={self.sentences}: computing time is only "
+                "measured for sentences; leave one of them out"
+            )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
         if self.word_ms and searches and not other_policy(self.policy):
             raise UserError(
@@ -105,6 +119,10 @@ class EvaluateOptions:
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
         changed = {**policy, **self.dial, **own}
+        if self.sentences:
+            changed["sentences"] = Path(self.sentences).stem
+        if self.sentences == STREAM:
+            changed["cut"] = self.cut
         return {name: value for name, value in changed.items() if value is not None}
 
     def folder(self, path: Path) -> Path:
@@ -156,6 +174,10 @@ def _evaluate(cfg: DictConfig) -> None:
     if policy is not None and not model.causal and not drafted:
         summary.reencoding(split.sources)
     subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
+    if options.sentences:
+        how = DocumentDecoding(options.sentences, options.cut, tokens, search, policy)
+        how.evaluate(model, split, subwords, folder)
+        return
     if word_ms is None:
         encoded, computing = EncodedSplit.encode(split, subwords), None
         decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
@@ -197,6 +219,7 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     else:
         return None, trained.own_split(options.split, options.data_root)
     split, home = read_pairs([files]), options.folder(trained.path).parent
+    split = with_documents(split, options.documents) if options.documents else split
     for place in home.glob(f"{options.scored}*/{EVALUATED}"):
         made = read_record(place, Scores).decoding
         if made and made.text and made.split == options.scored and made.text.sha256 != split.sha256:

@@ -12,6 +12,7 @@ from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.run_directory import EVALUATED
 from simulmt.options import construct, pick
+from simulmt.programs.documents import print_figures
 from simulmt.programs.plain import plain
 from simulmt.scoring.conventions import STREAM_CONVENTIONS
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
@@ -64,10 +65,7 @@ def score(cfg: DictConfig) -> None:
     figures = score_streams(pairs, options.convention, unit, options.s, options.language)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_json(place, figures)
-    for name, scores in figures.items():
-        for figure, found in scores.items():
-            value = found.form(3 if "AP" in figure else 2)
-            say(f"{name:<12}{figure:<14}{value:>9}  {found.signature}")
+    print_figures(figures)
     say(f"{len(pairs)} documents; written: {place}")
 
 

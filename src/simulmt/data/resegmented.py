@@ -1,0 +1,60 @@
+"""Documents cut into sentences by somebody else: at punctuation, or as in a file."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from simulmt.data.corpus import Split
+from simulmt.data.text import text_lines
+from simulmt.errors import UserError
+
+_MARKS = (".", "!", "?")
+_LEAST, _MOST = 20, 40
+
+
+def at_punctuation(words: Sequence[str]) -> list[list[str]]:
+    """Words cut after `.`, `!` or `?` once there are 20, and after 40 in any case.
+
+    This is the rule of the shared task's baselines (IWSLT 2025 and 2026).
+    """
+    sentences: list[list[str]] = [[]]
+    for word in words:
+        sentences[-1].append(word)
+        length = len(sentences[-1])
+        if length >= _MOST or (length >= _LEAST and word.endswith(_MARKS)):
+            sentences.append([])
+    return [sentence for sentence in sentences if sentence]
+
+
+def resegmented(split: Split, cut: Callable[[Sequence[str]], Iterable[Sequence[str]]]) -> Split:
+    """Return the documents of a split with other sentences, whose references are empty."""
+    sources, documents = list[str](), dict[str, range]()
+    for name, places in split.documents.items():
+        start = len(sources)
+        words = [word for place in places for word in split.sources[place].split()]
+        sources += map(" ".join, cut(words))
+        documents[name] = range(start, len(sources))
+    return Split(sources, [""] * len(sources), documents=documents)
+
+
+def as_in(path: Path) -> Callable[[Sequence[str]], Iterable[Sequence[str]]]:
+    """Cut words as the lines of a file, which holds the words of all documents in their order.
+
+    Raises:
+        UserError: when it cuts, the words of the file are others.
+    """
+    lines = (words for line in text_lines(path) if (words := line.split()))
+
+    def cut(words: Sequence[str]) -> list[list[str]]:
+        sentences, place = list[list[str]](), 0
+        while place < len(words):
+            sentence = next(lines, [])
+            if not sentence or [*words[place : place + len(sentence)]] != sentence:
+                raise UserError(
+                    f"sentences={path}: it must have the words of the source, and a new line after "
+                    f"each document; it differs at {' '.join(words[place : place + 8])!r}"
+                )
+            sentences.append(sentence)
+            place += len(sentence)
+        return sentences
+
+    return cut

@@ -1,0 +1,102 @@
+"""Decodes and scores the documents of a split, for `evaluate.py` with `sentences=`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulmt.data.corpus import Split
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.resegmented import as_in, at_punctuation, resegmented
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.document import SegmentStream
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import Search
+from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.errors import UserError
+from simulmt.files.instances import write_streams
+from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES
+from simulmt.models.model import Model
+from simulmt.scoring.scores import Figures
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.scoring.stream_decoder import StreamDecoder, joined, segments_of
+from simulmt.scoring.stream_score import score_streams
+from simulmt.system.console import say, watch
+from simulmt.system.disk import write_json
+
+STREAM, LINES, PUNCTUATION = "model", "lines", "punctuation"
+"""Who ends a sentence: the model, the lines of the split, or punctuation; else a file."""
+
+
+@dataclass(frozen=True)
+class DocumentDecoding:
+    """How documents are decoded.
+
+    Args:
+        sentences: who ends sentences: `model`, `lines`, `punctuation` or the name of a file.
+        cut: where the model ends a sentence in the source, a name of `CUTS`.
+        tokens: the most tokens in a batch of sentences.
+        search: how drafts are made.
+        policy: commits words of drafts; None for the model's own decision.
+    """
+
+    sentences: str
+    cut: str
+    tokens: int
+    search: Search
+    policy: Policy | None
+
+    def evaluate(self, model: Model, split: Split, subwords: Tokenizer, folder: Path) -> None:
+        """Decode, score, and write the log and the scores into a folder.
+
+        Raises:
+            UserError: the split has no documents, the model cannot end sentences, or a file of
+                sentences does not fit the text.
+        """
+        if not split.documents:
+            raise UserError(
+                f"sentences={self.sentences} needs documents: give documents=FILE with source=FILE,"
+                " or train with data.documents=true"
+            )
+        instances = self.decode(model, split, subwords)
+        pairs = [(segments_of(split, instance.source), instance) for instance in instances]
+        scores = score_streams(pairs)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_streams(folder / INSTANCES, instances)
+        write_json(folder / DOCUMENT_SCORES, scores)
+        print_figures(scores)
+        say(f"{len(pairs):,} documents; log and scores: {folder}")
+
+    def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
+        """Return the translated documents."""
+        if self.sentences == STREAM:
+            if self.cut == "pointer" and model.boundary is None:
+                raise UserError(
+                    "cut=pointer: the model was trained with model.boundaries=false; choose "
+                    "cut=likelihood"
+                )
+            decode = StreamDecoder(split, subwords, lambda: self._begin(model), CUTS[self.cut])
+            return decode(model, watch)
+        if self.sentences == LINES:
+            cut = split
+        elif self.sentences == PUNCTUATION:
+            cut = resegmented(split, at_punctuation)
+        else:
+            cut = resegmented(split, as_in(Path(self.sentences)))
+        encoded = EncodedSplit.encode(cut, subwords)
+        decoder = SplitDecoder(cut, encoded, subwords, self.tokens, self.search, self.policy)
+        return joined(cut, decoder(model, watch))
+
+    def _begin(self, model: Model) -> SegmentStream:
+        if self.policy is None:
+            return SentenceStream(model)
+        return PolicyStream(model, self.policy, self.search)
+
+
+def print_figures(scores: dict[str, Figures]) -> None:
+    """Print each score of documents with its signature."""
+    for name, figures in scores.items():
+        for figure, found in figures.items():
+            value = found.form(3 if "AP" in figure else 2)
+            say(f"{name:<12}{figure:<14}{value:>9}  {found.signature}")

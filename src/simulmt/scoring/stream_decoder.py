@@ -1,0 +1,106 @@
+"""Decodes documents, as streams or sentence by sentence, into what their log holds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from simulmt.data.corpus import Split
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.document import Cut, DocumentStream, Segment, SegmentStream
+from simulmt.decoding.instance import Instance
+from simulmt.decoding.stream_instance import Boundary, StreamInstance
+from simulmt.models.model import Model
+from simulmt.scoring import reference_document as reference
+
+
+@dataclass(frozen=True)
+class StreamDecoder:
+    """Decodes the documents of a split as streams.
+
+    Args:
+        split: the sentences of documents; their ends are not told.
+        subwords: the model's vocabulary.
+        begin: begins the translation of a segment.
+        cut: says where a segment ends in the source.
+        together: the number of documents that are read together.
+    """
+
+    split: Split
+    subwords: Tokenizer
+    begin: Callable[[], SegmentStream]
+    cut: Cut
+    together: int = 64
+
+    @torch.inference_mode()
+    def __call__(
+        self,
+        model: Model,
+        watch: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
+    ) -> list[StreamInstance]:
+        """The documents, in their order.
+
+        Args:
+            model: the translation model, on any device.
+            watch: wraps the loop over batches of documents, to show its progress.
+        """
+        names = sorted(self.split.documents, key=lambda name: len(self.split.documents[name]))
+        batches = [names[n : n + self.together] for n in range(0, len(names), self.together)]
+        found = dict[str, StreamInstance]()
+        for batch in watch(batches):
+            texts = [source_of(self.split, name) for name in batch]
+            streams = [DocumentStream(model, self.begin, self.cut) for _ in batch]
+            words = [[self.subwords.encode(word) for word in text.split()] for text in texts]
+            for turn in range(max(map(len, words)) + 1):
+                end = [model.vocabulary.eos]
+                now = [[*own, end][turn] if turn <= len(own) else [] for own in words]
+                DocumentStream.read_words(streams, now)
+            for name, text, stream in zip(batch, texts, streams, strict=True):
+                found[name] = self._written(name, text, stream.segments)
+        return [found[name] for name in self.split.documents]
+
+    def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:
+        words, delays, boundaries, place = list[str](), list[float](), list[Boundary](), 0
+        for own, written, read in segments:
+            ends = self.subwords.words_touched(written.tokens).ends
+            words += self.subwords.decode(written.tokens).split()
+            delays += [written.delays[end - 1] for end in ends]
+            place += len(own)
+            boundaries.append(Boundary(len(words), place, read))
+        given = tuple(delays), (), tuple(boundaries)
+        return StreamInstance(name, " ".join(words), *given, text)
+
+
+def source_of(split: Split, name: str) -> str:
+    """The words of a document of a split."""
+    return " ".join(split.sources[place] for place in split.documents[name])
+
+
+def joined(split: Split, instances: Sequence[Instance]) -> list[StreamInstance]:
+    """The documents of a split whose sentences were translated one by one.
+
+    Args:
+        split: sentences of documents; all of their ends are told.
+        instances: the sentences, in their order.
+    """
+    documents = []
+    for name, places in split.documents.items():
+        words, delays, boundaries, read = list[str](), list[float](), list[Boundary](), 0
+        for instance in (instances[place] for place in places):
+            words += instance.prediction.split()
+            delays += [read + delay for delay in instance.delays]
+            read += instance.source_length
+            boundaries.append(Boundary(len(words), read, read))
+        given = tuple(delays), (), tuple(boundaries)
+        documents.append(StreamInstance(name, " ".join(words), *given, source_of(split, name)))
+    return documents
+
+
+def segments_of(split: Split, name: str) -> list[reference.Segment]:
+    """The references of a document of a split, and their places in the source."""
+    segments, start = list[reference.Segment](), 0
+    for place in split.documents[name]:
+        length = len(split.sources[place].split())
+        segments.append(reference.Segment(split.targets[place], start, length))
+        start += length
+    return segments
