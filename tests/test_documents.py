@@ -9,11 +9,8 @@ import pytest
 import torch
 
 import zoo
-from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.cuts import CUTS
-from simulmt.decoding.document import DocumentStream, SegmentStream
-from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.policies import LocalAgreement
+from simulmt.decoding.document import DocumentStream
 from simulmt.models.model import Model
 
 LENGTHS = (0, 1, 9, 14)
@@ -26,20 +23,10 @@ def documents() -> list[list[list[int]]]:
     return [[[token] for token in document] for document in ids]
 
 
-def translated(
-    model: Model, cut: str, together: bool, policy: bool = False
-) -> list[DocumentStream]:
+def translated(model: Model, cut: str, together: bool) -> list[DocumentStream]:
     """The documents, each read to its end, alone or with the others."""
-
-    def begin() -> SegmentStream:
-        return (
-            PolicyStream(model, LocalAgreement(1))
-            if policy
-            else SentenceStream(model, zoo.short_limit)
-        )
-
     words = [[*document, [zoo.EOS]] for document in documents()]
-    streams = [DocumentStream(model, begin, CUTS[cut]) for _ in words]
+    streams = [DocumentStream(model, CUTS[cut], zoo.short_limit) for _ in words]
     if together:
         for turn in range(max(map(len, words))):
             DocumentStream.read_words(streams, [w[turn] if turn < len(w) else [] for w in words])
@@ -72,12 +59,3 @@ def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str)
     check(alone)
     assert [s.segments for s in alone] == [s.segments for s in together]
     assert cut == "reading" or any(len(stream.segments) > 1 for stream in alone)
-
-
-def test_a_policy_translates_streams() -> None:
-    model = zoo.model(zoo.options("wait_k"), 0, boundaries=True)
-    alone, together = (
-        translated(model, "pointer", joined, policy=True) for joined in (False, True)
-    )
-    check(alone)
-    assert [s.segments for s in alone] == [s.segments for s in together]

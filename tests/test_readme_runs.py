@@ -31,6 +31,7 @@ from test_sacrebleu_sets import lay
 SMALLER = {
     "data/verbfinal.yaml": {"train": 300, "valid": 21, "test": 23, "size": 400},
     "data/huggingface.yaml": {"size": 400},
+    "data/text.yaml": {"size": 400},
     "model/transformer.yaml": {"dim": 16, "ffn": 16, "heads": 2},
     "model/rnmt_plus.yaml": {"dim": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1},
     "objective/latency_augmented.yaml": {"hold": 1, "warmup": 2},
@@ -107,6 +108,8 @@ def lay_texts(folder: Path, sacrebleu: Path) -> None:
         for language, lines in (("de", split.sources), ("en", split.targets)):
             text = "".join(f"{line}\n" for line in lines)
             (folder / "DIR" / f"{name}.{language}").write_text(text, encoding="utf-8")
+        ids = (f"{place // 10}\n" for place in range(len(split)))
+        (folder / "DIR" / f"{name}.docid").write_text("".join(ids))
         pairs = [{"de": a, "en": b} for a, b in zip(split.sources, split.targets, strict=True)]
         parquet.write_table(
             pa.table({"translation": pairs}), data / "de-en" / f"{other}-00000.parquet"

@@ -88,11 +88,6 @@ class PolicyStream:
         return self.sentence.written
 
     @property
-    def done(self) -> bool:
-        """True once the translation has ended."""
-        return self.sentence.done
-
-    @property
     def in_word(self) -> bool:
         """False: the last word is whole, as only whole words are written."""
         return False

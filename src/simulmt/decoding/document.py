@@ -8,14 +8,13 @@ the length of segments, and not on what has gone by.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
-from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.own_decision import LengthLimit
 from simulmt.models.model import Model
 
-SegmentStream: TypeAlias = SentenceStream | PolicyStream
 Words: TypeAlias = Sequence[Sequence[int]]
 Cut: TypeAlias = Callable[[Model, Words, Hypothesis], int]
 """The number of the source words read that belong to a segment, from what was written for it."""
@@ -39,20 +38,21 @@ class DocumentStream:
     """A document, translated while its words arrive.
 
     Args:
-        model: In evaluation mode.
-        begin: Begins the translation of a segment.
+        model: In evaluation mode; it writes before it has read the whole source.
         cut: Says where a segment ends in the source.
+        limit: Ends a segment that does not end by itself; None for `length_limit`.
     """
 
-    def __init__(self, model: Model, begin: Callable[[], SegmentStream], cut: Cut) -> None:
-        self.model, self.begin, self.cut = model, begin, cut
+    def __init__(self, model: Model, cut: Cut, limit: LengthLimit | None = None) -> None:
+        self.model, self.cut, self.limit = model, cut, limit
         self.segments = list[Segment]()
         self.read = 0
         """The words that have been read, of the whole stream."""
         self._open()
 
     def _open(self) -> None:
-        self.stream, self.words, self.delays = self.begin(), list[Sequence[int]](), list[int]()
+        self.stream = SentenceStream(self.model, self.limit)
+        self.words, self.delays = list[Sequence[int]](), list[int]()
 
     def read_word(self, word: Sequence[int]) -> None:
         """Read the subwords of a word; EOS alone at the end of the stream."""
@@ -60,15 +60,14 @@ class DocumentStream:
 
     @staticmethod
     def read_words(streams: Sequence["DocumentStream"], words: Words) -> None:
-        """Let streams of one model and one policy read a word each, as if each were alone."""
+        """Let streams of one model and one limit read a word each, as if each were alone."""
         queues = [deque([word] if word else []) for word in words]
         for one, queue in zip(streams, queues, strict=True):
             one.read += bool(queue) and not one._is_end(queue[0])
         while any(queues):
             reading = [(one, queue) for one, queue in zip(streams, queues, strict=True) if queue]
             taken = [queue.popleft() for _, queue in reading]
-            inner = [one.stream for one, _ in reading]
-            cast("Any", inner[0]).read_words(inner, taken)  # all are of one kind
+            SentenceStream.read_words([one.stream for one, _ in reading], taken)
             for (one, queue), word in zip(reading, taken, strict=True):
                 queue.extendleft(reversed(one._after(word)))
 

@@ -7,6 +7,7 @@ teacher adds terms, too (`simulmt.objective.teacher`).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -59,6 +60,8 @@ class LatencyAugmented(Objective):
     Raises:
         UserError: an unknown latency, variance or lost mass.
     """
+
+    points: ClassVar[bool] = True
 
     def __init__(
         self,

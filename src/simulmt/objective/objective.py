@@ -6,7 +6,7 @@ up over gradient accumulation and over processes before the division.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -53,6 +53,9 @@ class Objective(nn.Module, ABC):
         hold: number of first updates for which the weights that grow are 0.
         warmup: updates over which these weights then grow linearly to their values.
     """
+
+    points: ClassVar[bool] = False
+    """True if it trains the pointer of `simulmt.models.boundary`."""
 
     def __init__(self, hold: int = 0, warmup: int = 0) -> None:
         super().__init__()

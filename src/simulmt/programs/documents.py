@@ -7,10 +7,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.cuts import CUTS
-from simulmt.decoding.document import SegmentStream
-from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.decoding.stream_instance import StreamInstance
@@ -71,13 +68,17 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
+            if self.policy or model.mechanism.offline:
+                raise UserError(
+                    f"sentences={STREAM} needs a mechanism that streams and no policy, since only "
+                    "a model that decides by itself ends sentences: choose sentences=lines"
+                )
             if self.cut == "pointer" and model.boundary is None:
                 raise UserError(
                     "cut=pointer: the model was trained with model.boundaries=false; choose "
                     "cut=likelihood"
                 )
-            decode = StreamDecoder(split, subwords, lambda: self._begin(model), CUTS[self.cut])
-            return decode(model, watch)
+            return StreamDecoder(split, subwords, CUTS[self.cut])(model, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:
@@ -87,11 +88,6 @@ class DocumentDecoding:
         encoded = EncodedSplit.encode(cut, subwords)
         decoder = SplitDecoder(cut, encoded, subwords, self.tokens, self.search, self.policy)
         return joined(cut, decoder(model, watch))
-
-    def _begin(self, model: Model) -> SegmentStream:
-        if self.policy is None:
-            return SentenceStream(model)
-        return PolicyStream(model, self.policy, self.search)
 
 
 def print_figures(scores: dict[str, Figures]) -> None:

@@ -71,6 +71,7 @@ class RunSpec:
         if start:
             _check_share(config, checkpoint.match_weights(model, start))
         _check_together(config, plan, model, builders.build_objective(config.objective))
+        _check_boundaries(config, model, builders.build_objective(config.objective))
         return cls(
             config=config,
             plan=plan,
@@ -106,6 +107,22 @@ def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
         raise UserError(
             f"init_from={config.init_from}: only {found} match: leave out model= and model.KEY= to "
             "train the model of that run (or set init_partial=true if less than half may match)"
+        )
+
+
+def _check_boundaries(config: Configuration, model: Model, objective: Objective) -> None:
+    """Reject a pointer to boundaries that nothing trains."""
+    if model.boundary is None:
+        return
+    if not config.data.get("documents"):
+        raise UserError(
+            "model.boundaries=true learns where sentences end in documents: set "
+            "data.documents=true, or model.boundaries=false"
+        )
+    if not objective.points:
+        raise UserError(
+            f"model.boundaries=true with objective.name={config.objective['name']}, which does not "
+            "train it: set model.boundaries=false, and evaluate with cut=likelihood"
         )
 
 

@@ -7,7 +7,7 @@ import torch
 
 from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.document import Cut, DocumentStream, Segment, SegmentStream
+from simulmt.decoding.document import Cut, DocumentStream, Segment
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.models.model import Model
@@ -21,14 +21,12 @@ class StreamDecoder:
     Args:
         split: the sentences of documents; their ends are not told.
         subwords: the model's vocabulary.
-        begin: begins the translation of a segment.
         cut: says where a segment ends in the source.
         together: the number of documents that are read together.
     """
 
     split: Split
     subwords: Tokenizer
-    begin: Callable[[], SegmentStream]
     cut: Cut
     together: int = 64
 
@@ -49,7 +47,7 @@ class StreamDecoder:
         found = dict[str, StreamInstance]()
         for batch in watch(batches):
             texts = [source_of(self.split, name) for name in batch]
-            streams = [DocumentStream(model, self.begin, self.cut) for _ in batch]
+            streams = [DocumentStream(model, self.cut) for _ in batch]
             words = [[self.subwords.encode(word) for word in text.split()] for text in texts]
             for turn in range(max(map(len, words)) + 1):
                 end = [model.vocabulary.eos]

@@ -1,0 +1,137 @@
+"""Documents through `train.py` and `evaluate.py`: streams, and sentences that others end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.document import DocumentStream
+from simulmt.errors import UserError
+from simulmt.files.instances import read_instances, read_streams
+from simulmt.files.run_directory import DOCUMENT_SCORES
+from simulmt.programs.evaluate import evaluate
+from simulmt.saved import checkpoint
+from simulmt.system.disk import read_json
+from small_runs import LONGER, TINY, configuration
+
+SIZE = 8  # sentences of a document
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> Path:
+    """Documents whose sources have neither marks nor capitals."""
+    folder = tmp_path_factory.mktemp("documents")
+    for name, split in verbfinal(1, 300, 21, 23).splits.items():
+        words = [[w for w in line.lower().split() if w not in {".", ","}] for line in split.sources]
+        for language, lines in (("de", map(" ".join, words)), ("en", split.targets)):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
+        ids = (f"{name}-{place // SIZE}\n" for place in range(len(split)))
+        (folder / f"{name}.docid").write_text("".join(ids))
+    return folder
+
+
+def options(texts: Path) -> list[str]:
+    chosen = ["data=text", f"data.root={texts}", "data.source=de", "data.target=en"]
+    return [*chosen, "data.documents=true", "data.subwords.size=400", "data.batch_tokens=600"]
+
+
+@pytest.fixture(scope="module")
+def trained(texts, tmp_path_factory) -> Path:
+    from simulmt.programs.train import train
+
+    folder = tmp_path_factory.mktemp("run")
+    own = [one for one in TINY if not one.startswith("data.")]
+    chosen = [*own, *LONGER, *options(texts), "model.boundaries=true", "mechanism=wait_k"]
+    train(configuration("train", *chosen, f"cache={folder / 'cache'}"), str(folder / "run"))
+    return folder / "run"
+
+
+def evaluated(run: Path, name: str, *changes: str) -> Path:
+    evaluate(configuration("evaluate", f"checkpoint={run}", *changes))
+    return run / "evaluation" / name
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_documents_in_a_batch_are_live_streams(trained, texts, cut):
+    folder = evaluated(
+        trained, f"test-best-sentencesmodel-cut{cut}", "sentences=model", f"cut={cut}"
+    )
+    found = read_streams(folder / "instances.log")
+    assert [one.source for one in found] == [f"test-{n}" for n in range(3)]
+    assert {"streaming", "longyaal", "streamlaal"} <= read_json(folder / DOCUMENT_SCORES).keys()
+    known = checkpoint.load(trained)
+    model, lines = known.build(), (texts / "test.de").read_text().splitlines()
+    for number, one in enumerate(found):
+        words = " ".join(lines[SIZE * number : SIZE * (number + 1)]).split()
+        stream = DocumentStream(model, CUTS[cut])
+        for word in words:
+            stream.read_word(known.subwords.encode(word))
+        stream.read_word([model.vocabulary.eos])
+        decoded = [known.subwords.decode(segment.written.tokens) for segment in stream.segments]
+        assert one.prediction.split() == " ".join(decoded).split()
+        assert one.text.split() == words
+        assert [b.read for b in one.boundaries] == [segment.read for segment in stream.segments]
+        assert one.boundaries[-1].split == len(words)
+
+
+def test_told_sentences_are_translated_one_by_one(trained):
+    evaluate(configuration("evaluate", f"checkpoint={trained}"))
+    sentences = read_instances(trained / "evaluation" / "test-best" / "instances.log")
+    folder = evaluated(trained, "test-best-sentenceslines", "sentences=lines")
+    documents = read_streams(folder / "instances.log")
+    whole = " ".join(sentence.prediction for sentence in sentences)
+    assert " ".join(one.prediction for one in documents).split() == whole.split()
+    assert read_json(folder / DOCUMENT_SCORES)["boundaries"]["F1"]["value"] == 100
+
+
+def test_sentences_end_at_punctuation_or_as_in_a_file(trained, texts, tmp_path):
+    folder = evaluated(trained, "test-best-sentencespunctuation", "sentences=punctuation")
+    for one in read_streams(folder / "instances.log"):  # without marks, after 40 words
+        words = len(one.text.split())
+        assert [b.split for b in one.boundaries] == [*range(40, words, 40), words]
+    (tmp_path / "again.de").write_text((texts / "test.de").read_text())
+    again = evaluated(trained, "test-best-sentencesagain", f"sentences={tmp_path / 'again.de'}")
+    lines = evaluated(trained, "test-best-sentenceslines", "sentences=lines")
+    for name in ("instances.log", DOCUMENT_SCORES):
+        assert (again / name).read_bytes() == (lines / name).read_bytes()
+    (tmp_path / "other.de").write_text((texts / "valid.de").read_text())
+    with pytest.raises(UserError, match="it must have the words of the source"):
+        evaluated(trained, "", f"sentences={tmp_path / 'other.de'}")
+
+
+def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
+    plain = trained_once(*LONGER, "mechanism=wait_k")
+    with pytest.raises(UserError, match="needs documents: give documents=FILE"):
+        evaluated(plain, "", "sentences=model")
+    with pytest.raises(UserError, match="no policy"):
+        evaluated(trained, "", "sentences=model", "policy=local_agreement")
+    files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]
+    given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
+    offline = trained_once(*LONGER, "mechanism=soft")
+    with pytest.raises(UserError, match="a mechanism that streams"):
+        evaluated(offline, "", "sentences=model", *given)
+    with pytest.raises(UserError, match="choose cut=likelihood"):
+        evaluated(plain, "", "sentences=model", *given)
+    with pytest.raises(UserError, match="belongs to source=FILE"):
+        evaluated(trained, "", f"documents={texts / 'test.docid'}")
+    from simulmt.programs.plain import plain as values
+    from simulmt.programs.run_spec import RunSpec
+
+    for chosen, message in (
+        (["model.boundaries=true"], "set data.documents=true"),
+        ([*options(texts), "model.boundaries=true", "mechanism=hmt"], "does not train it"),
+    ):
+        with pytest.raises(UserError, match=message):
+            RunSpec.of(values(configuration("train", *chosen)))
+    (tmp_path / "train.de").write_text("a\n\nb\n")
+    (tmp_path / "train.en").write_text("a\nb\nc\n")
+    (tmp_path / "train.docid").write_text("1\n1\n1\n")
+    from simulmt.parts.builders import build_corpus
+
+    group = values(configuration("train", *options(tmp_path)))["data"]
+    with pytest.raises(UserError, match="1 lines of a document have an empty side"):
+        build_corpus(group).splits["train"]
