@@ -62,8 +62,14 @@ CORPORA: dict[str, Callable[..., Corpus]] = {
     "text": read_text,
     "huggingface": read_huggingface,
 }
-OF_DATA: dict[str, Any] = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Tokens}
-OF_DATA |= {"ahead": NotRequired[Natural], "told": NotRequired[Share]}
+OF_DATA: Config = {
+    "name": str,
+    "corpus": str,
+    "subwords": dict,
+    "batch_tokens": Tokens,
+    "ahead": NotRequired[Natural],
+    "told": NotRequired[Share],
+}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {"transformer": Transformer, "rnmt_plus": RnmtPlus, "luong": Luong}
 
