@@ -134,7 +134,7 @@ class Data:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
         asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
-        check_options(options, OF_DATA | asked, "data")
+        check_options(options, {**OF_DATA, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
         streams = {name: options[name] for name in ("ahead", "told") if name in options}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
