@@ -28,7 +28,8 @@ def a_batch() -> Batch:
     target, target_mask = zoo.sentences(4, 5, seed=2)
     begin = torch.full_like(target[:, :1], zoo.BOS)
     target_input = torch.cat([begin, target[:, :-1]], 1).where(target_mask, zoo.PAD)
-    return Batch(source, source_mask, target, target_mask, target_input, torch.arange(4))
+    further = target_input, torch.arange(4), source_mask.sum(1) - 1
+    return Batch(source, source_mask, target, target_mask, *further)
 
 
 def c(i: int, n: int, S: int, L: int = 2) -> int:
@@ -104,8 +105,8 @@ def test_the_loss_is_that_of_the_paper():
     torch.testing.assert_close(loss.per_token["nll"], nll, rtol=1e-9, atol=0)
     torch.testing.assert_close(loss.per_sentence["latency"], latency, rtol=1e-9, atol=0)
     torch.testing.assert_close(loss.total, total, rtol=1e-9, atol=0)
-    *tensors, instances = batch
-    more = Batch(*(pad(x, (0, 3), value=zoo.PAD) for x in tensors), instances)
+    *tensors, instances, ends = batch
+    more = Batch(*(pad(x, (0, 3), value=zoo.PAD) for x in tensors), instances, ends)
     padded = objective(made, more, TRAINED).total
     torch.testing.assert_close(padded, loss.total, rtol=1e-9, atol=0)
 

@@ -60,8 +60,8 @@ def loss_of(
     """The loss of an output made by hand."""
     same = Projection(torch.eye(logits.shape[-1], dtype=logits.dtype))
     translation = Translation(logits, same, tuple(alphas), losses)
-    index = torch.arange(len(target))
-    batch = Batch(source_mask.long(), source_mask, target, target_mask, target, index)
+    index, end = torch.arange(len(target)), source_mask.sum(1) - 1
+    batch = Batch(source_mask.long(), source_mask, target, target_mask, target, index, end)
     return LatencyAugmented(**(SETTINGS | options)).loss(translation, batch, update, ends)
 
 

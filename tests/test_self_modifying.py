@@ -27,7 +27,8 @@ def a_batch() -> Batch:
     target, target_mask = zoo.sentences(4, 7, seed=2)
     begin = torch.full_like(target[:, :1], zoo.BOS)
     target_input = torch.cat([begin, target[:, :-1]], 1).where(target_mask, zoo.PAD)
-    return Batch(source, source_mask, target, target_mask, target_input, torch.arange(4))
+    further = target_input, torch.arange(4), source_mask.sum(1) - 1
+    return Batch(source, source_mask, target, target_mask, *further)
 
 
 def an_objective(**changes: float) -> SelfModifying:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import zoo
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.windows import Windows
+from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 
 DOCUMENTS = [range(3), range(3, 4), range(4, 40)]
@@ -50,3 +52,29 @@ def test_a_source_goes_on_in_its_document(pairs: EncodedSplit, ahead: int, told:
     inner = sum(len(document) - 1 for document in DOCUMENTS)
     assert told_end == inner if told == 1 else told_end < inner
     assert told_end > 0 if told else told_end == 0
+
+
+def test_the_pointer_learns_where_sentences_end(pairs: EncodedSplit) -> None:
+    """Its loss is the likelihood of the true ends, and its gradient reaches pointer and model."""
+    windows = Windows(pairs, DOCUMENTS, 7, 0.5)
+    batch = windows.batch([0, 5, 9, 20])
+    model = Transformer(
+        vocabulary=Vocabulary(50), mechanism=zoo.case(zoo.options("mma_il")).mechanism, dim=16,
+        ffn=16, heads=2, encoder_layers=1, decoder_layers=1, dropout=0, norm="pre",
+        encoder="causal", boundaries=True,
+    )  # fmt: skip
+    assert model.boundary is not None
+    source = model.encode(batch.source, batch.source_mask)
+    states = model.decode(source, batch.target_input).states
+    expected = torch.zeros(())
+    for row, end in enumerate(batch.source_end.tolist()):
+        last = int(batch.target_mask[row].sum()) - 1
+        query = model.boundary.query(states[row, last])
+        keys = model.boundary.key(source.states[row][batch.source_mask[row]])
+        expected = expected - (keys @ query / 4).log_softmax(0)[end - 1]  # the root of 16 is 4
+    masks = batch.target_mask, batch.source_mask
+    loss = model.boundary.loss(states, source.states, *masks, batch.source_end)
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    assert model.embedding.weight.grad is not None
+    assert model.boundary.key.weight.grad is not None
