@@ -2,7 +2,8 @@
 
 python experiments/comparison/converged.py RUN [RUN ...] --to FOLDER
 
-writes FOLDER/converged.csv, a row for each validation, and FOLDER/converged.png.
+writes FOLDER/converged.csv, a row for each validation, FOLDER/converged.png, and FOLDER/bases.csv, the
+SHA-256 of each run's tested checkpoint.
 """
 
 from __future__ import annotations
@@ -13,21 +14,33 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from simulmt.data.store import digest_of_file
 from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import tested_checkpoint
+
+
+def write(rows: list[dict[str, object]], path: Path) -> None:
+    """Write a CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def main(runs: list[Path], to: Path) -> None:
     """Write the rows and the picture."""
-    rows = [
+    rows: list[dict[str, object]] = [
         {"run": run.name, "update": int(step) + 1, "BLEU_dev": bleu}
         for run in runs
         for step, bleu in read_columns(run, "step", "valid/BLEU")
     ]
     to.mkdir(parents=True, exist_ok=True)
-    with (to / "converged.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write(rows, to / "converged.csv")
+    checkpoints = {run.name: tested_checkpoint(run) for run in runs}
+    write(
+        [{"run": n, "sha256": digest_of_file(c)} for n, c in checkpoints.items() if c],
+        to / "bases.csv",
+    )
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.subplots()
     for run in runs:
