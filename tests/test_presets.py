@@ -35,9 +35,9 @@ TABLES = sorted(
     if path.parent.name != "streaming" and path.name != "cost.csv"  # these say nothing of quality
 )
 
-OTHER_FIGURES = ("oracle.csv", "recorded.csv")  # some rows have a latency or a distance alone
+OTHER_FIGURES = ("oracle.csv", "recorded.csv", "bases.csv")  # some rows have no quality
 
-QUALITY = re.compile(r"(BLEU(_one|_other)?|chrF|absent|present)$")
+QUALITY = re.compile(r"(BLEU(_one|_other|_dev)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)
