@@ -66,7 +66,7 @@ def prepare(folder: Path, cache: Path) -> dict[str, float]:
     """Everything up to the last batch of an epoch; seconds of each part, tokens, memory in GiB."""
     times, most = [time.perf_counter()], 0.0
     stems = "train", "valid", "test"
-    corpus = read_text(str(folder), "de", "en", *stems, 150, "made up", cache=cache)
+    corpus = read_text(str(folder), "de", "en", *stems, 150, "made up", cache)
     split = corpus.splits["train"]
     times.append(time.perf_counter())
     subwords = Subwords.train(

@@ -50,6 +50,7 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
         expected[f"{name}_word"] = "4.0" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
     expected |= {"parameters": "1234", "updates": "20", "decoding": "", "policy": ""}
+    expected |= {"init_sha256": ""}
     expected |= {"BLEU_low": "", "BLEU_high": "", "resampling": "", "offline_BLEU": ""}
     expected |= {"front_DAL": "False"}
     assert expected.items() <= first.items()

@@ -67,8 +67,8 @@ def read_text(
     test: str,
     max_words: Count,
     name: str,
-    documents: bool = False,
     cache: Path | None = None,
+    documents: bool = False,
 ) -> Corpus:
     """A corpus of the files `<root>/<stem>.<language>` or of shards `<stem>.<number>.<language>`.
 
@@ -86,8 +86,8 @@ def read_text(
         test: stem of the test files, such as "test_2016_flickr".
         max_words: the most words that either side of a training pair may have.
         name: name of the corpus in reports and manifests.
-        documents: whether `<root>/<stem>.docid` groups the lines of each split into documents.
         cache: the folder that keeps the normalised text; None to hold it in memory.
+        documents: whether `<root>/<stem>.docid` groups the lines of each split into documents.
 
     Raises:
         UserError: there is no such folder, or only one language. At the first access to a split: a
