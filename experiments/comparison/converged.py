@@ -2,8 +2,8 @@
 
 python experiments/comparison/converged.py RUN [RUN ...] --to FOLDER
 
-writes FOLDER/converged.csv, a row for each validation, FOLDER/converged.png, and FOLDER/bases.csv, the
-SHA-256 of each run's tested checkpoint.
+writes FOLDER/converged.csv, a row for each validation, FOLDER/converged.png, and FOLDER/bases.csv,
+the SHA-256 of each run's tested checkpoint.
 """
 
 from __future__ import annotations
