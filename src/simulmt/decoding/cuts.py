@@ -9,6 +9,7 @@ from torch import Tensor
 
 from simulmt.decoding.document import Cut, Words
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.word_map import WordMap
 from simulmt.models.model import Model
 
 
@@ -21,7 +22,7 @@ def pointed(model: Model, words: Words, written: Hypothesis) -> int:
     encoded = model.encode(source, mask)
     states = model.decode(encoded, target).states
     place = model.boundary(states[:, -1], encoded.states, mask).argmax()
-    return _word_of(words, int(place))
+    return _map(words).at(int(place) + 1)
 
 
 @torch.inference_mode()
@@ -43,7 +44,7 @@ def explained(model: Model, words: Words, written: Hypothesis, tolerance: float 
 def read_until(model: Model, words: Words, written: Hypothesis) -> int:
     """The word that the slowest head had read when the last token before EOS was written."""
     heads = written.positions[-1] if written.positions else ()
-    return _word_of(words, max(heads, default=1) - 1) if all(heads) else len(words)
+    return _map(words).at(max(heads, default=1)) if all(heads) else len(words)
 
 
 CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
@@ -58,7 +59,5 @@ def _tensors(
     return source, torch.tensor([[model.vocabulary.bos, *written.tokens]], device=device)
 
 
-def _word_of(words: Words, place: int) -> int:
-    """The number of the word, from 1, that holds a token, from 0; the last word for EOS."""
-    ends = enumerate(accumulate(map(len, words)), 1)
-    return next((number for number, end in ends if place < end), len(words))
+def _map(words: Words) -> WordMap:
+    return WordMap(number for number, word in enumerate(words, 1) for _ in word)

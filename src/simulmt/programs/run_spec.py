@@ -70,8 +70,9 @@ class RunSpec:
         model = builders.outline_model(config.model, mechanism, vocabulary)
         if start:
             _check_share(config, checkpoint.match_weights(model, start))
-        _check_together(config, plan, model, builders.build_objective(config.objective))
-        _check_boundaries(config, model, builders.build_objective(config.objective))
+        objective = builders.build_objective(config.objective)
+        _check_together(config, plan, model, objective)
+        _check_boundaries(config, model, objective)
         return cls(
             config=config,
             plan=plan,

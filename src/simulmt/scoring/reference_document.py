@@ -42,9 +42,15 @@ def read_documents(references: Path, source: Path, docids: Path) -> Documents:
     """
     texts, lengths = [*text_lines(references)], [*map(word_count, text_lines(source))]
     _check(f"source={source}", len(lengths), references, len(texts))
-    at = [0, *accumulate(lengths)]
     groups = read_docids(docids, len(texts)).items()
-    return {k: [Segment(texts[n], at[n] - at[r[0]], lengths[n]) for n in r] for k, r in groups}
+    each = {name: slice(rows.start, rows.stop) for name, rows in groups}
+    return {name: in_turn(texts[rows], lengths[rows]) for name, rows in each.items()}
+
+
+def in_turn(texts: Sequence[str], lengths: Sequence[int]) -> list[Segment]:
+    """Return the segments of a document, from their references and lengths in source words."""
+    starts = accumulate(lengths, initial=0)
+    return [Segment(*each) for each in zip(texts, starts, lengths, strict=False)]
 
 
 def read_segmentation(references: Path, segmentation: Path) -> Documents:

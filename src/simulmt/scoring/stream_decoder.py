@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 
@@ -58,15 +60,43 @@ class StreamDecoder:
         return [found[name] for name in self.split.documents]
 
     def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:
-        words, delays, boundaries, place = list[str](), list[float](), list[Boundary](), 0
+        parts = []
         for own, written, read in segments:
             ends = self.subwords.words_touched(written.tokens).ends
-            words += self.subwords.decode(written.tokens).split()
-            delays += [written.delays[end - 1] for end in ends]
-            place += len(own)
-            boundaries.append(Boundary(len(words), place, read))
-        given = tuple(delays), (), tuple(boundaries)
-        return StreamInstance(name, " ".join(words), *given, text)
+            words = self.subwords.decode(written.tokens).split()
+            delays = [written.delays[end - 1] for end in ends]
+            parts.append(Part(words, delays, len(own), read))
+        return document(name, text, parts)
+
+
+class Part(NamedTuple):
+    """A translated segment.
+
+    Attributes:
+        words: The words written.
+        delays: Their delays, in source words of the whole document.
+        length: The source words of the segment.
+        read: The source words of the whole document read when it ended.
+    """
+
+    words: Sequence[str]
+    delays: Sequence[float]
+    length: int
+    read: int
+
+
+def document(name: str, text: str, parts: Sequence[Part]) -> StreamInstance:
+    """Return a document from its translated segments; `text` is its source."""
+    written = accumulate(len(part.words) for part in parts)
+    splits = accumulate(part.length for part in parts)
+    reads = (part.read for part in parts)
+    return StreamInstance(
+        source=name,
+        prediction=" ".join(word for part in parts for word in part.words),
+        delays=tuple(delay for part in parts for delay in part.delays),
+        boundaries=tuple(map(Boundary, written, splits, reads)),
+        text=text,
+    )
 
 
 def source_of(split: Split, name: str) -> str:
@@ -83,22 +113,17 @@ def joined(split: Split, instances: Sequence[Instance]) -> list[StreamInstance]:
     """
     documents = []
     for name, places in split.documents.items():
-        words, delays, boundaries, read = list[str](), list[float](), list[Boundary](), 0
+        parts, read = list[Part](), 0
         for instance in (instances[place] for place in places):
-            words += instance.prediction.split()
-            delays += [read + delay for delay in instance.delays]
-            read += instance.source_length
-            boundaries.append(Boundary(len(words), read, read))
-        given = tuple(delays), (), tuple(boundaries)
-        documents.append(StreamInstance(name, " ".join(words), *given, source_of(split, name)))
+            length, delays = instance.source_length, [read + delay for delay in instance.delays]
+            read += length
+            parts.append(Part(instance.prediction.split(), delays, length, read))
+        documents.append(document(name, source_of(split, name), parts))
     return documents
 
 
 def segments_of(split: Split, name: str) -> list[reference.Segment]:
     """The references of a document of a split, and their places in the source."""
-    segments, start = list[reference.Segment](), 0
-    for place in split.documents[name]:
-        length = len(split.sources[place].split())
-        segments.append(reference.Segment(split.targets[place], start, length))
-        start += length
-    return segments
+    places = split.documents[name]
+    lengths = [len(split.sources[place].split()) for place in places]
+    return reference.in_turn([split.targets[place] for place in places], lengths)

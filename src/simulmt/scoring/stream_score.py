@@ -61,14 +61,15 @@ def score_streams(
     Raises:
         UserError: the Moses tokenizer cannot run.
     """
+    chosen = {name: STREAM_CONVENTIONS[name] for name in conventions}
+    kinds = {convention.soft for convention in chosen.values()}
     with moses(language) as tokenize:
         segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
-        cut = [[resegment(pair, segmenter) for pair in pairs] for segmenter in segmenters]
+        cut = {kind: [resegment(pair, segmenters[kind]) for pair in pairs] for kind in kinds}
     labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
-    quality = [_quality(*each) for each in zip(cut, labels, strict=True)]
+    quality = {kind: _quality(cut[kind], labels[kind]) for kind in kinds}
     figures = dict[str, Figures]()
-    for name in conventions:
-        convention = STREAM_CONVENTIONS[name]
+    for name, convention in chosen.items():
         fields = [labels[convention.soft], *convention.fields(unit)]
         latency = _latency(cut[convention.soft], convention, fields, s)
         figures[name] = {**quality[convention.soft], **latency}
