@@ -26,7 +26,7 @@ def documents() -> list[list[list[int]]]:
 def translated(model: Model, cut: str, together: bool) -> list[DocumentStream]:
     """The documents, each read to its end, alone or with the others."""
     words = [[*document, [zoo.EOS]] for document in documents()]
-    streams = [DocumentStream(model, CUTS[cut], zoo.short_limit) for _ in words]
+    streams = [DocumentStream(model, CUTS[cut], limit=zoo.short_limit) for _ in words]
     if together:
         for turn in range(max(map(len, words))):
             DocumentStream.read_words(streams, [w[turn] if turn < len(w) else [] for w in words])

@@ -72,20 +72,29 @@ class PolicyStream:
         model: in evaluation mode.
         policy: commits words of drafts.
         search: how drafts are made: greedily, or with a beam.
+        told: True if EOS of the source ends the sentence; False in a stream, where the model does.
     """
 
-    def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
+    def __init__(
+        self, model: Model, policy: Policy, search: Search = GREEDY, told: bool = True
+    ) -> None:
         self.drafter = Drafter(model, policy, search)
         self.model = self.drafter.model
         self.sentence = Sentence(policy)
         self.prefix = EncodedPrefix(self.model)
         self.words = 0
         """The number of source words read."""
+        self._told = told
 
     @property
     def written(self) -> Hypothesis:
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         return self.sentence.written
+
+    @property
+    def done(self) -> bool:
+        """True once the translation has ended."""
+        return self.sentence.done
 
     @property
     def in_word(self) -> bool:
@@ -114,7 +123,8 @@ class PolicyStream:
     def read(self) -> Read:
         """What has been read, of at least a word."""
         tokens = self.prefix.tokens
-        return Read(self.words, len(tokens), tokens[-1] == self.model.vocabulary.eos)
+        ended = tokens[-1] == self.model.vocabulary.eos
+        return Read(self.words, len(tokens), ended, told=self._told or ended)
 
 
 def _read(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:

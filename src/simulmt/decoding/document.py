@@ -8,16 +8,20 @@ the length of segments, and not on what has gone by.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
+from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.own_decision import LengthLimit
+from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
 
 Words: TypeAlias = Sequence[Sequence[int]]
 Cut: TypeAlias = Callable[[Model, Words, Hypothesis], int]
 """The number of the source words read that belong to a segment, from what was written for it."""
+LONGEST = 100
+"""The most source words of a segment; one that has not ended by then is ended."""
 
 
 class Segment(NamedTuple):
@@ -40,18 +44,29 @@ class DocumentStream:
     Args:
         model: In evaluation mode; it writes before it has read the whole source.
         cut: Says where a segment ends in the source.
+        policy: Commits words of drafts, and their EOS; None for the model's own decision.
         limit: Ends a segment that does not end by itself; None for `length_limit`.
     """
 
-    def __init__(self, model: Model, cut: Cut, limit: LengthLimit | None = None) -> None:
-        self.model, self.cut, self.limit = model, cut, limit
+    def __init__(
+        self,
+        model: Model,
+        cut: Cut,
+        policy: Policy | None = None,
+        limit: LengthLimit | None = None,
+    ) -> None:
+        self.model, self.cut, self.policy, self.limit = model, cut, policy, limit
         self.segments = list[Segment]()
         self.read = 0
         """The words that have been read, of the whole stream."""
         self._open()
 
     def _open(self) -> None:
-        self.stream = SentenceStream(self.model, self.limit)
+        self.stream: SentenceStream | PolicyStream
+        if self.policy is None:
+            self.stream = SentenceStream(self.model, self.limit)
+        else:
+            self.stream = PolicyStream(self.model, self.policy, told=False)
         self.words, self.delays = list[Sequence[int]](), list[int]()
 
     def read_word(self, word: Sequence[int]) -> None:
@@ -60,14 +75,15 @@ class DocumentStream:
 
     @staticmethod
     def read_words(streams: Sequence["DocumentStream"], words: Words) -> None:
-        """Let streams of one model and one limit read a word each, as if each were alone."""
+        """Let streams of one model, policy and limit read a word each, as if each were alone."""
         queues = [deque([word] if word else []) for word in words]
         for one, queue in zip(streams, queues, strict=True):
             one.read += bool(queue) and not one._is_end(queue[0])
         while any(queues):
             reading = [(one, queue) for one, queue in zip(streams, queues, strict=True) if queue]
             taken = [queue.popleft() for _, queue in reading]
-            SentenceStream.read_words([one.stream for one, _ in reading], taken)
+            together = [one.stream for one, _ in reading]
+            cast("Any", together[0]).read_words(together, taken)  # all are of one kind
             for (one, queue), word in zip(reading, taken, strict=True):
                 queue.extendleft(reversed(one._after(word)))
 
@@ -77,7 +93,7 @@ class DocumentStream:
         self.words += [] if end else [word]
         written = self.stream.written
         self.delays += [self.read] * (len(written.tokens) - len(self.delays))
-        if not self.stream.done or not self.words:
+        if not self.words or not (self.stream.done or len(self.words) == LONGEST):
             return []
         length = min(max(self.cut(self.model, self.words, written), 1), len(self.words))
         own, rest = self.words[:length], self.words[length:]

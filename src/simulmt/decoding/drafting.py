@@ -22,6 +22,7 @@ from simulmt.decoding.sentence import Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
+from simulmt.models.vocabulary import Vocabulary
 
 
 @dataclass(eq=False)
@@ -38,13 +39,15 @@ class _Row:
     subwords: list[Subword] = field(default_factory=list)
     closed: bool = False
     """True if the last word is whole, as the next word begins."""
+    ends: bool = False
 
-    def next_input(self, number: int, found: Subword, eos: int) -> int | None:
+    def next_input(self, number: int, found: Subword, vocabulary: Vocabulary) -> int | None:
         """The decoder's input after step `number`; None at the end of the draft."""
         written = self.sentence.written.tokens
         if number < len(written):
             return written[number]
-        if found.token == eos or number >= self.limit:
+        end = vocabulary.eos if self.read.told else vocabulary.bos  # BOS: the prefix is translated
+        if found.token == end or number >= self.limit:
             return None
         begins = found.begins or not self.words
         seen = found.attention[: self.read.subwords]  # without the EOS that closes a prefix
@@ -58,7 +61,8 @@ class _Row:
             self.words.append([])
         self.words[-1].append(found.token)
         self.subwords.append(found)
-        return found.token
+        self.closed = self.ends = found.token == vocabulary.eos
+        return None if self.ends else found.token
 
     def read_at(self, number: int) -> int:
         """What had been read when subword `number` was written; for the draft, what is read now."""
@@ -72,6 +76,7 @@ class _Row:
             written=tuple(self.sentence.words),
             words=tuple(words if self.closed else words[:-1]),
             subwords=tuple(self.subwords),
+            ends=self.ends,
         )
 
 
@@ -79,10 +84,11 @@ def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tens
     """The number of source tokens that the decoder sees.
 
     An encoder that was trained on whole sentences only, and runs again on each prefix, gets EOS
-    after the prefix. Without EOS the decoder would find no end. SM2 is trained on bare prefixes.
+    after the prefix. Without EOS the decoder would find no end. SM2, and what translates streams,
+    are trained on bare prefixes.
     """
     closed = not (model.causal or model.mechanism.confident)
-    counts = [read.subwords + (closed and not read.ended) for read in reads]
+    counts = [read.subwords + (closed and read.told and not read.ended) for read in reads]
     return torch.tensor(counts, device=device)
 
 
@@ -123,7 +129,7 @@ class Drafter:
             _Row(sentence, read, limit, sentence.most(read))
             for sentence, read, limit in zip(sentences, reads, limits, strict=True)
         ]
-        offline, eos, going = self.model.mechanism.offline, self.model.vocabulary.eos, rows
+        offline, going = self.model.mechanism.offline, rows
         seen = shown(self.model, reads, subwords.device)
         if offline:
             state = self._seen(state, seen)
@@ -139,7 +145,9 @@ class Drafter:
                 state = self._seen(state, self._tensor([row.read_at(number) for row in going]))
             step = self.model.step(token, state)
             found = zip(going, self._predicted(number, step, going), strict=True)
-            chosen = [row.next_input(number, subword, eos) for row, subword in found]
+            chosen = [
+                row.next_input(number, subword, self.model.vocabulary) for row, subword in found
+            ]
             left = [n for n, following in enumerate(chosen) if following is not None]
             if not left:
                 break
@@ -181,6 +189,9 @@ class Drafter:
             logits = logits.clone()
             logits[first] = logits[first].masked_fill(~self.model.begins, -torch.inf)
         best = likeliest(logits, vocabulary)
+        goes_on = torch.tensor([not row.read.told for row in rows], device=best.device)
+        ends = goes_on & (logits[:, vocabulary.bos] > logits.gather(1, best[:, None])[:, 0])
+        best = best.masked_fill(ends, vocabulary.bos)
         for n, row in enumerate(rows):
             if row.given is not None:
                 best[n] = [*row.given, vocabulary.eos][number]

@@ -67,12 +67,14 @@ class Draft:
         written: The words that were written before.
         words: The words of the draft that may be written: those that another word follows. A prefix
             looks like a whole sentence, so its last word, with a full stop, comes too early.
-        subwords: All subwords of the draft, without EOS.
+        subwords: All subwords of the draft.
+        ends: True if the last word is EOS, as in a stream: whoever writes it ends the sentence.
     """
 
     written: tuple[Word, ...]
     words: tuple[Word, ...]
     subwords: tuple[Subword, ...]
+    ends: bool = False
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:

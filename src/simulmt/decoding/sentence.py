@@ -15,6 +15,8 @@ class Read(NamedTuple):
     """EOS included."""
     ended: bool
     """True once EOS has been read."""
+    told: bool = True
+    """False in a stream, whose sentences the model ends: a draft may go on to their end."""
 
 
 class Sentence:
@@ -58,8 +60,10 @@ class Sentence:
         most = self.most(read)
         count = min(self.policy.commit(self._counts(read), drafts), len(draft.words))
         count = count if most is None else min(count, most)
-        self._write(draft.subwords[: sum(map(len, draft.words[:count]))], read)
-        self.words += draft.words[:count]
+        self.done = draft.ends and count == len(draft.words)
+        words = draft.words[: count - self.done]
+        self._write(draft.subwords[: sum(map(len, words))], read)
+        self.words += words
         self._drafts = drafts[len(drafts) - self.policy.past :]
 
     def _counts(self, read: Read) -> Counts:
