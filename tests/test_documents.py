@@ -10,8 +10,18 @@ import torch
 
 import zoo
 from simulmt.decoding.cuts import CUTS
-from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.document import LONGEST, DocumentStream
+from simulmt.decoding.policies import (
+    AlignAtt,
+    Confidence,
+    HoldN,
+    LocalAgreement,
+    NewestToken,
+    WaitK,
+)
+from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
+from simulmt.models.transformer import Transformer
 
 LENGTHS = (0, 1, 9, 14)
 """Words of the documents."""
@@ -23,10 +33,12 @@ def documents() -> list[list[list[int]]]:
     return [[[token] for token in document] for document in ids]
 
 
-def translated(model: Model, cut: str, together: bool) -> list[DocumentStream]:
+def translated(
+    model: Model, cut: str, together: bool, policy: Policy | None = None
+) -> list[DocumentStream]:
     """The documents, each read to its end, alone or with the others."""
     words = [[*document, [zoo.EOS]] for document in documents()]
-    streams = [DocumentStream(model, CUTS[cut], limit=zoo.short_limit) for _ in words]
+    streams = [DocumentStream(model, CUTS[cut], policy, zoo.short_limit) for _ in words]
     if together:
         for turn in range(max(map(len, words))):
             DocumentStream.read_words(streams, [w[turn] if turn < len(w) else [] for w in words])
@@ -59,3 +71,40 @@ def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str)
     check(alone)
     assert [s.segments for s in alone] == [s.segments for s in together]
     assert cut == "reading" or any(len(stream.segments) > 1 for stream in alone)
+
+
+WRITING = {
+    "wait_k": (WaitK(k=2), "soft", {}),
+    "hold_n": (HoldN(n=1), "soft", {"encoder": "bidirectional"}),
+    "local_agreement": (LocalAgreement(n=2), "soft", {"encoder": "by_word"}),
+    "align_att": (AlignAtt(f=1), "soft", {"encoder": "bidirectional"}),
+    "confidence": (Confidence(gamma=0.5), "sm2", {}),
+    "newest_token": (NewestToken(threshold=0.3), "mma_il", {}),
+}
+
+
+@pytest.mark.parametrize("cut", ["pointer", "likelihood"])
+@pytest.mark.parametrize("name", WRITING)
+def test_a_policy_ends_sentences(name: str, cut: str) -> None:
+    """Untrained models rarely end a sentence, so EOS is made likelier."""
+    policy, mechanism, options = WRITING[name]
+    sizes = {"boundaries": True, "output_bias": True, **options}
+    model = zoo.model(zoo.options(mechanism), 0, **sizes)
+    assert isinstance(model, Transformer)
+    assert model.output_bias is not None
+    with torch.no_grad():
+        model.output_bias[zoo.EOS] = 1.5
+    alone, together = (translated(model, cut, joined, policy) for joined in (False, True))
+    check(alone)
+    assert [s.segments for s in alone] == [s.segments for s in together]
+    assert any(len(stream.segments) > 1 for stream in alone)
+
+
+@pytest.mark.parametrize("policy", [None, HoldN(n=1)])
+def test_a_sentence_that_never_ends_is_ended(policy: Policy | None) -> None:
+    model = zoo.model(zoo.options("soft"), 0, boundaries=True)
+    stream = DocumentStream(model, CUTS["pointer"], policy)
+    for number in range(250):
+        stream.read_word([4 + number % 9])
+        assert len(stream.words) < LONGEST
+    assert len(stream.segments) > 1

@@ -68,17 +68,22 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
-            if self.policy or model.mechanism.offline:
+            if self.policy is None and model.mechanism.offline:
                 raise UserError(
-                    f"sentences={STREAM} needs a mechanism that streams and no policy, since only "
-                    "a model that decides by itself ends sentences: choose sentences=lines"
+                    f"mechanism={model.mechanism.name} reads the whole stream before it writes: "
+                    "choose a policy, such as policy=local_agreement, or sentences=lines"
+                )
+            if self.policy and (self.policy.revises or self.search.beam > 1):
+                raise UserError(
+                    f"sentences={STREAM} needs final words of greedy drafts: choose beam=1 and a "
+                    "policy that does not revise"
                 )
             if self.cut == "pointer" and model.boundary is None:
                 raise UserError(
                     "cut=pointer: the model was trained with model.boundaries=false; choose "
                     "cut=likelihood"
                 )
-            return StreamDecoder(split, subwords, CUTS[self.cut])(model, watch)
+            return StreamDecoder(split, subwords, CUTS[self.cut], self.policy)(model, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:

@@ -11,6 +11,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.document import Cut, DocumentStream, Segment
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
@@ -24,12 +25,14 @@ class StreamDecoder:
         split: the sentences of documents; their ends are not told.
         subwords: the model's vocabulary.
         cut: says where a segment ends in the source.
+        policy: commits words of drafts; None for the model's own decision.
         together: the number of documents that are read together.
     """
 
     split: Split
     subwords: Tokenizer
     cut: Cut
+    policy: Policy | None = None
     together: int = 64
 
     @torch.inference_mode()
@@ -49,7 +52,7 @@ class StreamDecoder:
         found = dict[str, StreamInstance]()
         for batch in watch(batches):
             texts = [source_of(self.split, name) for name in batch]
-            streams = [DocumentStream(model, self.cut) for _ in batch]
+            streams = [DocumentStream(model, self.cut, self.policy) for _ in batch]
             words = [[self.subwords.encode(word) for word in text.split()] for text in texts]
             for turn in range(max(map(len, words)) + 1):
                 end = [model.vocabulary.eos]
