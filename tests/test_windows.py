@@ -8,7 +8,7 @@ import torch
 
 import zoo
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.windows import Windows
+from simulmt.data.windows import WindowOptions, Windows
 from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 
@@ -25,7 +25,7 @@ def pairs() -> EncodedSplit:
 @pytest.mark.parametrize("ahead", [0, 1, 7, 1000])
 @pytest.mark.parametrize("told", [0, 0.5, 1])
 def test_a_source_goes_on_in_its_document(pairs: EncodedSplit, ahead: int, told: float) -> None:
-    windows = Windows(pairs, DOCUMENTS, ahead, told)
+    windows = Windows(pairs, DOCUMENTS, WindowOptions(ahead, told))
     rows = [*range(len(windows))]
     batch, plain = windows.batch(rows), pairs.batch(rows)
     for own, other in ((batch.target, plain.target), (batch.target_input, plain.target_input)):
@@ -56,7 +56,7 @@ def test_a_source_goes_on_in_its_document(pairs: EncodedSplit, ahead: int, told:
 
 def test_the_pointer_learns_where_sentences_end(pairs: EncodedSplit) -> None:
     """Its loss is the likelihood of the true ends, and its gradient reaches pointer and model."""
-    windows = Windows(pairs, DOCUMENTS, 7, 0.5)
+    windows = Windows(pairs, DOCUMENTS, WindowOptions(7, 0.5))
     batch = windows.batch([0, 5, 9, 20])
     model = Transformer(
         vocabulary=Vocabulary(50), mechanism=zoo.case(zoo.options("mma_il")).mechanism, dim=16,
@@ -78,3 +78,32 @@ def test_the_pointer_learns_where_sentences_end(pairs: EncodedSplit) -> None:
     loss.backward()
     assert model.embedding.weight.grad is not None
     assert model.boundary.key.weight.grad is not None
+
+
+def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
+    """Both sides are cut at one share; BOS ends the target; the other pairs are as without."""
+    alone, windows = (
+        Windows(pairs, DOCUMENTS, WindowOptions(7, 0.5, prefixes)) for prefixes in (False, True)
+    )
+    count = len(pairs)
+    assert len(windows) == 2 * count
+    assert windows.lengths[:count].equal(alone.lengths)
+    for row in range(count):
+        for own, other in zip(windows.batch([row]), alone.batch([row]), strict=True):
+            assert own.equal(other)
+        batch = windows.batch([count + row])
+        source, target = batch.source[0].tolist(), batch.target[0].tolist()
+        sides = pairs.sources[row][:-1].tolist(), pairs.targets[row][:-1].tolist()
+        assert source == sides[0][: len(source)]
+        assert target == [*sides[1][: len(target) - 1], zoo.BOS]
+        assert batch.index.tolist() == [row]
+        assert batch.source_end.tolist() == [len(source)]
+        assert windows.lengths[count + row].tolist() == [len(source), len(target)]
+        shares = len(source) / len(sides[0]), (len(target) - 1) / len(sides[1])
+        least = min(map(len, sides))  # rounding; of the source there is at least a token
+        assert abs(shares[0] - shares[1]) < 1 / least or len(source) == 1
+    mixed = windows.batch([3, count + 3, 4])
+    assert (
+        mixed.source[1][mixed.source_mask[1]].tolist()
+        == windows.batch([count + 3]).source[0].tolist()
+    )

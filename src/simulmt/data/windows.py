@@ -4,9 +4,14 @@ Nobody marks the end of a sentence in a stream. So the source of a pair is the s
 `ahead` tokens of its document, and the target is the translation of the sentence alone: its EOS is
 the boundary. A share `told` of the sources ends with the sentence and EOS, as the last ones of
 documents do. So a model also translates sentences whose end it is told.
+
+For policies a model also has to know the translation of a prefix. So with `prefixes` there is for
+each pair another one, whose sides are cut at the same random share of their lengths. BOS ends its
+target, which no translation contains (Iranzo-Sanchez et al. 2024 have a mark of its own).
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,8 +21,25 @@ from torch import Tensor
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.ragged import Ragged
 from simulmt.objective.batch import Batch
+from simulmt.options import Fraction, Natural, limited
 
 _SEED = 1
+
+
+@limited
+@dataclass(frozen=True)
+class WindowOptions:
+    """What the training pairs of documents look like.
+
+    Attributes:
+        ahead: The most tokens of the following sentences that a source goes on with.
+        told: Fraction of the sources that end with the sentence and EOS.
+        prefixes: Whether another N pairs are the prefixes of the N pairs.
+    """
+
+    ahead: Natural = 30
+    told: Fraction = 0.5
+    prefixes: bool = False
 
 
 class Windows:
@@ -26,41 +48,56 @@ class Windows:
     Args:
         pairs: the pairs, sentence by sentence.
         documents: the places of the pairs of each document; together all pairs, in their order.
-        ahead: the most tokens of the following sentences that a source goes on with.
-        told: share of the sources that end with the sentence and EOS.
+        options: what they look like.
     """
 
     def __init__(
-        self, pairs: EncodedSplit, documents: Iterable[range], ahead: int, told: float
+        self, pairs: EncodedSplit, documents: Iterable[range], options: WindowOptions
     ) -> None:
         self._pairs = pairs
         self._ends = pairs.sources.lengths.astype(np.int64) - 1  # without EOS
         stops = [np.full(len(places), places.stop) for places in documents]
         passed = np.cumsum(self._ends)
         rest = passed[np.concatenate(stops) - 1] - passed
-        told_end = np.random.default_rng(_SEED).random(len(pairs)) < told
-        self._ahead = np.where(told_end, 0, np.minimum(rest, ahead))
-        self._finished = told_end | (rest <= ahead)
+        rng = np.random.default_rng(_SEED)
+        told_end = rng.random(len(pairs)) < options.told
+        self._ahead = np.where(told_end, 0, np.minimum(rest, options.ahead))
+        self._finished = told_end | (rest <= options.ahead)
+        share = rng.random((len(pairs) * options.prefixes, 1))
+        whole = np.stack([self._ends, pairs.targets.lengths - 1], 1)[: len(share)]
+        self._cut = np.maximum(share * whole, [1, 0]).astype(np.int64)
+        """The numbers of tokens of the prefixes of source and target."""
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return len(self._pairs) + len(self._cut)
 
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:
         """The numbers of tokens of source and target, EOS included where there is one."""
-        source = torch.from_numpy(self._ends + self._ahead + self._finished)
-        return torch.stack([source.int(), self._pairs.lengths[:, 1]], 1)
+        source = self._ends + self._ahead + self._finished
+        whole = np.stack([source, self._pairs.targets.lengths], 1)
+        lengths = np.concatenate([whole, self._cut + np.array([0, 1])])  # BOS ends a prefix
+        return torch.from_numpy(lengths.astype(np.int32))
 
     def batch(self, rows: Sequence[int]) -> Batch:
         """Return the batch of the pairs at the given places."""
-        vocabulary, index = self._pairs.vocabulary, np.asarray(rows, np.int64)
-        sources = Ragged.of(map(self._source, rows), vocabulary.dtype)
-        source, mask = sources.padded(np.arange(len(rows)), vocabulary.pad)
-        return self._pairs.batch(rows)._replace(
-            source=torch.from_numpy(source),
-            source_mask=torch.from_numpy(mask),
-            source_end=torch.from_numpy(self._ends[index]),
+        vocabulary, index = self._pairs.vocabulary, np.asarray(rows, np.int64) % len(self._pairs)
+        sources, targets = zip(*map(self._pair, rows), strict=True)
+        left, right = (Ragged.of(side, vocabulary.dtype) for side in (sources, targets))
+        windows = EncodedSplit(left, right, vocabulary)
+        ends = np.concatenate([self._ends, self._cut[:, 0]])[[*rows]]
+        return windows.batch(range(len(rows)))._replace(
+            index=torch.from_numpy(index), source_end=torch.from_numpy(ends)
         )
+
+    def _pair(self, row: int) -> tuple[list[int], list[int]]:
+        """The tokens of a source and of its target."""
+        pairs, prefix = self._pairs, row - len(self._pairs)
+        if prefix < 0:
+            return self._source(row), pairs.targets[row].tolist()
+        source, target = self._cut[prefix]
+        written = pairs.targets[prefix][:target].tolist()
+        return pairs.sources[prefix][:source].tolist(), [*written, pairs.vocabulary.bos]
 
     def _source(self, row: int) -> list[int]:
         """The tokens of a source, and those that follow it."""

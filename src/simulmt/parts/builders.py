@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from typing_extensions import NotRequired
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clock import ClockRecipe
@@ -27,6 +26,7 @@ from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
 from simulmt.data.tokenizer import MOST_SUBWORDS
 from simulmt.data.verbfinal import verbfinal
+from simulmt.data.windows import WindowOptions
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
@@ -40,8 +40,6 @@ from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
 from simulmt.options import (
     Config,
-    Natural,
-    Share,
     Tokens,
     asked_of,
     check_options,
@@ -67,8 +65,7 @@ OF_DATA: Config = {
     "corpus": str,
     "subwords": dict,
     "batch_tokens": Tokens,
-    "ahead": NotRequired[Natural],
-    "told": NotRequired[Share],
+    **asked_of(WindowOptions),
 }
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {"transformer": Transformer, "rnmt_plus": RnmtPlus, "luong": Luong}
@@ -115,16 +112,14 @@ class Data:
         subwords: The options of the subwords.
         batch_tokens: The token budget of a batch.
         reader: The options of the reader.
-        ahead: Tokens that a training source goes on with in its document.
-        told: Share of the training sources that end with the sentence.
+        windows: What the training pairs of documents look like.
     """
 
     corpus: str
     subwords: Config
     batch_tokens: int
     reader: Config
-    ahead: int = 30
-    told: float = 0.5
+    windows: WindowOptions
 
     @classmethod
     def of(cls, options: Config) -> "Data":
@@ -136,9 +131,9 @@ class Data:
         asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
         check_options(options, {**OF_DATA, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
-        streams = {name: options[name] for name in ("ahead", "told") if name in options}
+        own = {name: options[name] for name in asked_of(WindowOptions) if name in options}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
-        return cls(*fixed, reader, **streams)
+        return cls(*fixed, reader, construct(WindowOptions, own, "data"))
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -54,7 +54,7 @@ class RunData:
                 subwords = construct(Subwords.train, options, "data.subwords", given)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
         train, documents = encoded["train"], splits["train"].documents
-        windows = Windows(train, documents.values(), data.ahead, data.told) if documents else train
+        windows = Windows(train, documents.values(), data.windows) if documents else train
         return cls(corpus, subwords, encoded, windows)
 
     @cached_property
