@@ -43,7 +43,7 @@ def batch(tokens: int, length: int, words: Vocabulary, device: str = "cpu") -> B
     count = max(1, round(tokens / length))
     source, target = (_rows(count, length, words) for _ in range(2))
     given = EncodedSplit.of(source, target, words).batch(range(count))
-    return Batch(*(part.to(device) for part in given))
+    return given.each(lambda part: part.to(device))
 
 
 def _rows(count: int, length: int, words: Vocabulary) -> list[list[int]]:

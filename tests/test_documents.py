@@ -61,6 +61,18 @@ def check(streams: Sequence[DocumentStream]) -> None:
 
 
 @pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("mechanism", ["wait_k", "mma_il", "itst", "wait_info"])
+def test_streams_with_a_history_together_are_streams_alone(mechanism: str, cut: str) -> None:
+    model = zoo.model(zoo.options(mechanism), 0, boundaries=True, history=12)
+    alone, together = (translated(model, cut, joined) for joined in (False, True))
+    check(alone)
+    assert [s.segments for s in alone] == [s.segments for s in together]
+    pasts = [stream.past for stream in alone]
+    assert any(past is not None for past in pasts)
+    assert all(past.source.shape[1] <= 12 for past in pasts if past is not None)
+
+
+@pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(("mechanism", "kind"), zoo.pairs(["wait_k", "mma_il", "milk", "itst"]))
 def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str) -> None:
     pointing = {} if kind == zoo.REENCODING else {"boundaries": True}

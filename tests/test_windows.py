@@ -80,6 +80,33 @@ def test_the_pointer_learns_where_sentences_end(pairs: EncodedSplit) -> None:
     assert model.boundary.key.weight.grad is not None
 
 
+def flat(rows: list[list[int]]) -> list[int]:
+    return [token for row in rows for token in row]
+
+
+def test_a_pair_sees_the_pairs_before_it(pairs: EncodedSplit) -> None:
+    """The past is what precedes it in its document, up to a number of tokens on either side."""
+    windows = Windows(pairs, DOCUMENTS, WindowOptions(7, 0.5, history=20))
+    batch, counts = windows.batch([*range(len(windows))]), set()
+    assert batch.past is not None
+    sides = zip(*batch.past, strict=True)
+    for row, (source, source_mask, target, target_mask) in enumerate(sides):
+        start = next(document.start for document in DOCUMENTS if row in document)
+        sources = [pairs.sources[n][:-1].tolist() for n in range(start, row)]
+        targets = [pairs.targets[n].tolist() for n in range(start, row)]
+        possible = [(sum(sources[n:], []), sum(targets[n:], [])) for n in range(len(sources) + 1)]
+        found = source[source_mask].tolist(), target[target_mask].tolist()
+        assert found in possible
+        assert max(map(len, found)) <= 20
+        counts.add(len(sources) - possible.index(found))
+        for mask in (source_mask, target_mask):
+            assert mask.tolist() == sorted(mask.tolist())  # padded on the left
+    assert {0, 1, 2} <= counts
+    alone = windows.batch([0])  # the first one of a document
+    assert alone.past is not None
+    assert alone.past.source.shape == (1, 0)
+
+
 def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
     """Both sides are cut at one share; BOS ends the target; the other pairs are as without."""
     alone, windows = (
@@ -89,7 +116,7 @@ def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
     assert len(windows) == 2 * count
     assert windows.lengths[:count].equal(alone.lengths)
     for row in range(count):
-        for own, other in zip(windows.batch([row]), alone.batch([row]), strict=True):
+        for own, other in zip(windows.batch([row])[:-1], alone.batch([row])[:-1], strict=True):
             assert own.equal(other)
         batch = windows.batch([count + row])
         source, target = batch.source[0].tolist(), batch.target[0].tolist()

@@ -12,7 +12,7 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.moment import TRAINED, Moment
 from simulmt.attention.plan import Losses, Plan, Stand
 from simulmt.attention.schedules import Monotonic
-from simulmt.attention.source import Source
+from simulmt.attention.source import Past, Source
 from simulmt.attention.spans import Lookback
 from simulmt.attention.usual import RECURRENT
 
@@ -28,6 +28,7 @@ __all__ = [
     "Memory",
     "Moment",
     "Monotonic",
+    "Past",
     "Plan",
     "Source",
     "Stand",

@@ -6,6 +6,26 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+class Past(NamedTuple):
+    """What precedes a segment of a stream, in B streams: some of the segments before it.
+
+    Both sides are padded on the left. A decoder sees the past, and heads do not.
+    """
+
+    source: Int[Tensor, "B P"]
+    """Their source tokens."""
+    source_mask: Bool[Tensor, "B P"]
+    """True for real tokens."""
+    target: Int[Tensor, "B Q"]
+    """Their translations, each with EOS."""
+    target_mask: Bool[Tensor, "B Q"]
+    """True for real tokens."""
+
+    def expand(self, rows: int) -> "Past":
+        """Return the past of one stream as that of several."""
+        return Past(*(part.expand(rows, -1) for part in self))
+
+
 class Source(NamedTuple):
     """The encoded tokens of B source sentences that have been read, or the next few tokens."""
 
@@ -23,6 +43,8 @@ class Source(NamedTuple):
     the length of the longest prefix."""
     ends: Bool[Tensor, "B S"] | None = None
     """True where a word ends, if words are read as a whole; None if tokens are read one by one."""
+    past: Past | None = None
+    """What precedes it in a stream."""
 
     @property
     def stops(self) -> Bool[Tensor, "B S"]:

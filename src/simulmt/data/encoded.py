@@ -84,7 +84,8 @@ class EncodedSplit:
         target_input[~target_mask] = self.vocabulary.pad
         ends = self.sources.lengths[index].astype(np.int64) - 1
         parts = source, source_mask, target, target_mask, target_input, index, ends
-        return Batch(*map(torch.from_numpy, parts))
+        tensors: list[Any] = [torch.from_numpy(part) for part in parts]
+        return Batch(*tensors)
 
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:

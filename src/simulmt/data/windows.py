@@ -10,14 +10,16 @@ each pair another one, whose sides are cut at the same random share of their len
 target, which no translation contains (Iranzo-Sanchez et al. 2024 have a mark of its own).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
+from simulmt.attention import Past
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.ragged import Ragged
 from simulmt.objective.batch import Batch
@@ -35,11 +37,14 @@ class WindowOptions:
         ahead: The most tokens of the following sentences that a source goes on with.
         told: Fraction of the sources that end with the sentence and EOS.
         prefixes: Whether another N pairs are the prefixes of the N pairs.
+        history: The most tokens, on either side, of the pairs before: the loss is on the last
+            pair alone. Their number is drawn, so a model also knows less history, and none.
     """
 
     ahead: Natural = 30
     told: Fraction = 0.5
     prefixes: bool = False
+    history: Natural = 0
 
 
 class Windows:
@@ -54,7 +59,7 @@ class Windows:
     def __init__(
         self, pairs: EncodedSplit, documents: Iterable[range], options: WindowOptions
     ) -> None:
-        self._pairs = pairs
+        self._pairs, self._pad = pairs, pairs.vocabulary.pad
         self._ends = pairs.sources.lengths.astype(np.int64) - 1  # without EOS
         stops = [np.full(len(places), places.stop) for places in documents]
         passed = np.cumsum(self._ends)
@@ -67,6 +72,8 @@ class Windows:
         whole = np.stack([self._ends, pairs.targets.lengths - 1], 1)[: len(share)]
         self._cut = np.maximum(share * whole, [1, 0]).astype(np.int64)
         """The numbers of tokens of the prefixes of source and target."""
+        self._before = np.array([*self._numbers_before(documents, options.history, rng)])
+        """The numbers of pairs before each pair that it sees."""
 
     def __len__(self) -> int:
         return len(self._pairs) + len(self._cut)
@@ -86,9 +93,35 @@ class Windows:
         left, right = (Ragged.of(side, vocabulary.dtype) for side in (sources, targets))
         windows = EncodedSplit(left, right, vocabulary)
         ends = np.concatenate([self._ends, self._cut[:, 0]])[[*rows]]
+        past = None
+        if self._before.any():
+            past = Past(*self._past(index, source=True), *self._past(index, source=False))
         return windows.batch(range(len(rows)))._replace(
-            index=torch.from_numpy(index), source_end=torch.from_numpy(ends)
+            index=torch.from_numpy(index), source_end=torch.from_numpy(ends), past=past
         )
+
+    def _numbers_before(
+        self, documents: Iterable[range], history: int, rng: np.random.Generator
+    ) -> Iterator[int]:
+        """Draw the number of pairs before each pair, up to `history` tokens on either side."""
+        sizes = np.stack([self._ends, self._pairs.targets.lengths], 1)
+        for places in documents:
+            for row in places:
+                totals = sizes[places.start : row][::-1].cumsum(0).max(1, initial=0)
+                yield int(rng.integers((totals <= history).sum() + 1))
+
+    def _past(
+        self, index: NDArray[np.int64], source: bool
+    ) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
+        """One side of the pairs before each of B pairs, padded on the left."""
+        rows, end = (self._pairs.sources, -1) if source else (self._pairs.targets, None)
+        found = [
+            [token for n in range(row - self._before[row], row) for token in rows[n][:end]][::-1]
+            for row in index
+        ]
+        mirrored = Ragged.of(found, np.int64).padded(np.arange(len(index)), self._pad)
+        tokens, mask = (torch.from_numpy(side[:, ::-1].copy()) for side in mirrored)
+        return tokens, mask
 
     def _pair(self, row: int) -> tuple[list[int], list[int]]:
         """The tokens of a source and of its target."""

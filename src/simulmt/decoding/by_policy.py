@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention import Past
 from simulmt.attention.state import State, select
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
@@ -73,15 +74,21 @@ class PolicyStream:
         policy: commits words of drafts.
         search: how drafts are made: greedily, or with a beam.
         told: True if EOS of the source ends the sentence; False in a stream, where the model does.
+        past: what precedes it in a stream, of one row without padding.
     """
 
     def __init__(
-        self, model: Model, policy: Policy, search: Search = GREEDY, told: bool = True
+        self,
+        model: Model,
+        policy: Policy,
+        search: Search = GREEDY,
+        told: bool = True,
+        past: Past | None = None,
     ) -> None:
         self.drafter = Drafter(model, policy, search)
         self.model = self.drafter.model
         self.sentence = Sentence(policy)
-        self.prefix = EncodedPrefix(self.model)
+        self.prefix = EncodedPrefix(self.model, past=past)
         self.words = 0
         """The number of source words read."""
         self._told = told

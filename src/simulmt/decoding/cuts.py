@@ -7,26 +7,32 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from simulmt.attention import Past
 from simulmt.decoding.document import Cut, Words
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.word_map import WordMap
 from simulmt.models.model import Model
 
+TOLERANCE = 0.5
+"""Nats by which a prefix may explain a translation worse than all that was read."""
+
 
 @torch.inference_mode()
-def pointed(model: Model, words: Words, written: Hypothesis) -> int:
+def pointed(model: Model, words: Words, written: Hypothesis, past: Past | None) -> int:
     """The word at which the decoder points when it writes EOS (`simulmt.models.boundary`)."""
     assert model.boundary is not None, "checked when the decoding was chosen"
     source, target = _tensors(model, words, written)
     mask = torch.ones_like(source, dtype=torch.bool)
-    encoded = model.encode(source, mask)
+    encoded = model.encode(source, mask, past)
     states = model.decode(encoded, target).states
     place = model.boundary(states[:, -1], encoded.states, mask).argmax()
     return _map(words).at(int(place) + 1)
 
 
 @torch.inference_mode()
-def explained(model: Model, words: Words, written: Hypothesis, tolerance: float = 0.5) -> int:
+def explained(
+    model: Model, words: Words, written: Hypothesis, past: Past | None, tolerance: float = 0.5
+) -> int:
     """The shortest prefix of the source that explains what was written.
 
     Its log-likelihood is at most `tolerance` nats below that of all that was read.
@@ -35,13 +41,14 @@ def explained(model: Model, words: Words, written: Hypothesis, tolerance: float 
     ends = torch.tensor([*accumulate(map(len, words))], device=source.device)
     mask = torch.arange(source.shape[1], device=source.device) < ends[:, None]
     source = source.expand(len(ends), -1).where(mask, model.vocabulary.pad)
-    found = model(source, mask, target.expand(len(ends), -1)).logits.log_softmax(-1)
+    encoded = model.encode(source, mask, past and past.expand(len(ends)))
+    found = model.decode(encoded, target.expand(len(ends), -1)).logits.log_softmax(-1)
     following = torch.tensor([*written.tokens, model.vocabulary.eos], device=source.device)
     likely = found.gather(-1, following.expand(len(ends), -1)[..., None]).sum((1, 2))
-    return int((likely >= likely.max() - tolerance).nonzero()[0]) + 1
+    return int((likely >= likely.max() - TOLERANCE).nonzero()[0]) + 1
 
 
-def read_until(model: Model, words: Words, written: Hypothesis) -> int:
+def read_until(model: Model, words: Words, written: Hypothesis, past: Past | None) -> int:
     """The word that the slowest head had read when the last token before EOS was written."""
     heads = written.positions[-1] if written.positions else ()
     return _map(words).at(max(heads, default=1)) if all(heads) else len(words)

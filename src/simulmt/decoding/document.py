@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
+import torch
+
+from simulmt.attention import Past
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
@@ -18,8 +21,9 @@ from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
 
 Words: TypeAlias = Sequence[Sequence[int]]
-Cut: TypeAlias = Callable[[Model, Words, Hypothesis], int]
-"""The number of the source words read that belong to a segment, from what was written for it."""
+Cut: TypeAlias = Callable[[Model, Words, Hypothesis, Past | None], int]
+"""The number of the source words read that belong to a segment, from what was written for it, and
+from what precedes it."""
 LONGEST = 100
 """The most source words of a segment; one that has not ended by then is ended."""
 
@@ -62,11 +66,12 @@ class DocumentStream:
         self._open()
 
     def _open(self) -> None:
+        self.past = self._past()
         self.stream: SentenceStream | PolicyStream
         if self.policy is None:
-            self.stream = SentenceStream(self.model, self.limit)
+            self.stream = SentenceStream(self.model, self.limit, self.past)
         else:
-            self.stream = PolicyStream(self.model, self.policy, told=False)
+            self.stream = PolicyStream(self.model, self.policy, told=False, past=self.past)
         self.words, self.delays = list[Sequence[int]](), list[int]()
 
     def read_word(self, word: Sequence[int]) -> None:
@@ -95,11 +100,25 @@ class DocumentStream:
         self.delays += [self.read] * (len(written.tokens) - len(self.delays))
         if not self.words or not (self.stream.done or len(self.words) == LONGEST):
             return []
-        length = min(max(self.cut(self.model, self.words, written), 1), len(self.words))
+        length = min(max(self.cut(self.model, self.words, written, self.past), 1), len(self.words))
         own, rest = self.words[:length], self.words[length:]
         self.segments.append(Segment(own, written._replace(delays=self.delays), self.read))
         self._open()
         return [*rest, word] if end and rest else rest
+
+    def _past(self) -> Past | None:
+        """The newest segments that the model's history holds; None if there are none."""
+        source, target = list[int](), list[int]()
+        for segment in reversed(self.segments):
+            read = [token for word in segment.words for token in word]
+            written = [*segment.written.tokens, self.model.vocabulary.eos]
+            if max(len(read) + len(source), len(written) + len(target)) > self.model.history:
+                break
+            source, target = read + source, written + target
+        if not source:
+            return None
+        sides = (torch.tensor([side], device=self.model.begins.device) for side in (source, target))
+        return Past(*(part for side in sides for part in (side, torch.ones_like(side).bool())))
 
     def _is_end(self, word: Sequence[int]) -> bool:
         return word[-1] == self.model.vocabulary.eos

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention import Past
 from simulmt.attention.state import State
 from simulmt.models.joined import Joined, join, structure
 from simulmt.models.model import Model
@@ -26,12 +27,18 @@ class EncodedPrefix:
         tokens: The subwords read.
         encoder: The encoder's state after them, if it is causal; None before the first token.
         decoder: The decoder before its next step, which has read them.
+        past: What precedes the sentence in a stream, of one row without padding.
     """
 
     model: Model
     tokens: list[int] = field(default_factory=list)
     encoder: State = None
     decoder: State = None
+    past: Past | None = None
+
+    def __post_init__(self) -> None:
+        if self.past is not None:
+            _, self.encoder = self.model.encode_next(self.past.source, None)
 
     def free(self) -> None:
         """Free the states, once the translation has ended."""
@@ -43,7 +50,8 @@ def grouped(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int]]) -
     groups = defaultdict[Hashable, list[int]](list)
     for number, (one, unit) in enumerate(zip(prefixes, units, strict=True)):
         size = max(len(one.tokens), SHORT).bit_length()
-        alone = None if one.model.joins else number
+        begins = one.past is not None and one.decoder is None
+        alone = number if begins or not one.model.joins else None
         groups[len(unit), size, structure(one.encoder), structure(one.decoder), alone].append(
             number
         )
@@ -66,7 +74,7 @@ def encode_units(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int
         one.tokens += unit
         one.encoder = own
     if decoders.state is None:
-        return Joined(model.start(source))
+        return Joined(model.start(source._replace(past=prefixes[0].past)))
     return decoders.grown(model.extend(decoders.state, source))
 
 

@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 import torch
 
+from simulmt.attention import Past
 from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit
@@ -28,16 +29,19 @@ class SentenceStream:
     Args:
         model: in evaluation mode.
         limit: ends a translation that does not end by itself; None for `length_limit`.
+        past: what precedes it in a stream, of one row without padding.
     """
 
-    def __init__(self, model: Model, limit: LengthLimit | None = None) -> None:
+    def __init__(
+        self, model: Model, limit: LengthLimit | None = None, past: Past | None = None
+    ) -> None:
         self.model = model
         self.limit = limit
         self.written = Hypothesis([], [], [])
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
         """True once the translation has ended, with EOS or at its length limit."""
-        self.prefix = EncodedPrefix(model)
+        self.prefix = EncodedPrefix(model, past=past)
 
     @property
     def in_word(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -54,21 +55,33 @@ class DecoderLayer(nn.Module):
         memory: Memory,
         plan: Plan | None,
         moment: Moment,
+        past: int = 0,
     ) -> tuple[Tensor, Attended]:
         """Outputs (B, T, D) of all target steps, and the result of the attention to the source.
 
-        `visible` is as in `SelfAttention`.
+        `visible` is as in `SelfAttention`. The first `past` steps do not attend to the source.
         """
         x = self.around_self(x, partial(self.self_attention, visible=visible))
+        before, x = x[:, :past], x[:, past:]
         h = self.around_source.before(x)
         attended = self.source_attention(h, memory, None, plan, moment)
         x = self.around_source.after(x, attended.context)
+        x = torch.cat([before, x], 1) if past else x
         return self.around_feed_forward(x, self.feed_forward), attended
 
     def start(self, source: Source) -> LayerState:
         """The state before the first target step."""
         empty = self.self_attention.empty(source.states)
         return LayerState(empty, empty, self.source_attention.memory(source), None)
+
+    def remember(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState
+    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
+        """The outputs of N steps that do not attend to the source, and the state after them."""
+        kept = state.self_keys, state.self_values
+        h, keys, values = self.self_attention.step(self.around_self.before(x), *kept, visible)
+        x = self.around_feed_forward(self.around_self.after(x, h), self.feed_forward)
+        return x, state._replace(self_keys=keys, self_values=values)
 
     def go_on(
         self,
@@ -107,16 +120,28 @@ class Decoder(nn.ModuleList):
         plan: Plan | None,
         moment: Moment,
     ) -> tuple[Float[Tensor, "B T D"], list[Attended]]:
-        """Outputs of all target steps, and each layer's attention; as of `DecoderLayer`."""
+        """Outputs of the steps after the past, and each layer's attention; as of `DecoderLayer`."""
         found: list[Attended] = []  # a call of list[Attended] could not be compiled
+        past = 0 if source.past is None else source.past.target.shape[1]
         for layer in self._layers():
-            x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
+            memory = layer.source_attention.memory(source)
+            x, attended = layer(x, visible, memory, plan, moment, past)
             found.append(attended)
-        return x, found
+        return x[:, past:], found
 
     def start(self, source: Source) -> Decoded:
         """The state before the first target step."""
         return tuple(layer.start(source) for layer in self._layers())
+
+    def remember(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded
+    ) -> Decoded:
+        """The state after N steps of the past."""
+        after = list[LayerState]()
+        for layer, state in zip(self._layers(), before, strict=True):
+            x, remembered = layer.remember(x, visible, state)
+            after.append(remembered)
+        return tuple(after)
 
     def extended(self, before: Decoded, source: Source) -> Decoded:
         """The state after more of the source has been read."""

@@ -144,6 +144,19 @@ def causal_after(before: int, x: Float[Tensor, "B N D"]) -> Bool[Tensor, "N M"]:
     return x.new_ones(N, before + N, dtype=torch.bool).tril(before)
 
 
+def visible_with_past(past: Bool[Tensor, "B P"], count: int) -> Bool[Tensor, "B 1 N N"]:
+    """Which of N = P + count positions each sees: itself, and real ones before it.
+
+    Args:
+        past: True for real tokens of the past, which is padded on the left.
+        count: the number of positions of the present.
+    """
+    real = functional.pad(past, (0, count), value=True)
+    N = real.shape[1]
+    own = torch.eye(N, dtype=torch.bool, device=past.device)
+    return ((real[:, None] & torch.ones_like(own).tril()) | own)[:, None]
+
+
 def visible_after(
     before: int, x: Float[Tensor, "B N D"], start: Int[Tensor, "B 1"], causal: bool = True
 ) -> Bool[Tensor, "*rows #N M"] | None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Past, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
 from simulmt.models.boundary import Boundary
@@ -75,7 +75,9 @@ class Luong(RecurrentModel):
         self.confidence = self.confidence_head(dim)
         self.boundary = Boundary(dim, dim) if boundaries else None
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None
+    ) -> Source:
         """States of the source, each from its prefix alone."""
         states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
         return self.encoded(source, states, mask)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
-from simulmt.attention import TRAINED, Mechanism, Moment, Source
+from simulmt.attention import TRAINED, Mechanism, Moment, Past, Source
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.plan import MayMove
 from simulmt.attention.shapes import Starts, TokenIds
@@ -55,6 +55,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     again."""
     reads_words: bool
     """True if `encode_next` takes whole words."""
+    history: int = 0
+    """The most tokens of earlier segments, on either side, that a segment of a stream sees."""
     joins: bool = False
     """True if sentences at different positions can be encoded and decoded in one batch, their
     states joined by `simulmt.models.joined`."""
@@ -79,12 +81,15 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         self.reads_words = mechanism.reads_words
 
     @abstractmethod
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None
+    ) -> Source:
         """Encode whole sentences; of prefixes, the caller replaces `finished` in the result.
 
         Args:
             source: token ids, EOS last, padded on the right.
             mask: True for real tokens.
+            past: what precedes them in streams, for a model with a `history`.
         """
 
     @abstractmethod

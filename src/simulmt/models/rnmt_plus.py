@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Past, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
 from simulmt.models.boundary import Boundary
@@ -80,7 +80,9 @@ class RnmtPlus(RecurrentModel):
         self.confidence = self.confidence_head(2 * dim)
         self.boundary = Boundary(2 * dim, dim) if boundaries else None
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None
+    ) -> Source:
         """States of the source."""
         states = self.encoder(self.dropout(self.source_embedding(source)), mask)
         return self.encoded(source, states, mask)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import TRAINED, Mechanism, Moment, Source
+from simulmt.attention import TRAINED, Mechanism, Moment, Past, Source
 from simulmt.attention.clock import Side
 from simulmt.attention.plan import MayMove, Stand, together
 from simulmt.attention.shapes import Starts, TokenIds
@@ -22,14 +22,20 @@ from simulmt.models.decoder import Decoder, DecoderLayer, SourceAttention, seen
 from simulmt.models.dropout import Dropout
 from simulmt.models.embedding import TiedEmbedding
 from simulmt.models.encoder import Encoded, Encoder, EncoderLayer
-from simulmt.models.layers import ActivationName, LayerOptions, emphasised, visible_after
+from simulmt.models.layers import (
+    ActivationName,
+    LayerOptions,
+    emphasised,
+    visible_after,
+    visible_with_past,
+)
 from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 from simulmt.models.results import DecoderStep, Translation, all_losses
 from simulmt.models.several_states import OneState, StateChooser, TransformerState
 from simulmt.models.vocabulary import Vocabulary
-from simulmt.options import Few, Share, Width, limited
+from simulmt.options import Few, Natural, Share, Width, limited
 
 BY_WORD = "by_word"
 """The value of `model.encoder` with which a token sees its whole word."""
@@ -69,6 +75,8 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         output_bias: whether each subword's logit has a bias.
         boundaries: whether the decoder points at the ends of segments of a stream
             (`simulmt.models.boundary`).
+        history: the most tokens of earlier segments of a stream, on either side, that encoder and
+            decoder see; causal encoders only.
 
     Raises:
         UserError: options that do not go together.
@@ -95,14 +103,17 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         activation: ActivationName = "relu",
         output_bias: bool = False,
         boundaries: bool = False,
+        history: Natural = 0,
     ) -> None:
         causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
+        self.history = history
         _check(mechanism, encoder, average_embedding)
         check_width(dim, heads, each=2)
         self.reencodes, self.sees_words = encoder == REENCODING, encoder == BY_WORD
         self.reads_words = self.reads_words or self.sees_words
         self.extends = causal and not self.reencodes
+        _check_history(self, average_embedding)
         self.joins = not (self.reencodes or mechanism.several_states)
         self.embedding = TiedEmbedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
@@ -127,8 +138,15 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.boundary = Boundary(dim, dim) if boundaries else None
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None
+    ) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
+        visible: Tensor | None
+        if past is not None:
+            x, visible = self._after(past.source, past.source_mask, source, "source")
+            states = self._states(x, visible)[:, past.source.shape[1] :]
+            return self.encoded(source, states, mask)._replace(past=past)
         x = self.embed(source)
         if self.reencodes:
             prefixes = encode_prefixes(self._states, x)
@@ -138,6 +156,21 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
         return self.encoded(source, states, mask, averages)
+
+    def _after(
+        self,
+        past: TokenIds,
+        real: Bool[Tensor, "B P"],
+        tokens: TokenIds,
+        side: Side,
+        weight: Tensor | None = None,
+    ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
+        """Tokens after their past, embedded, and who sees whom; positions begin with the past."""
+        first = real.sum(1, keepdim=True) - past.shape[1]  # below 0 at padding
+        visible = visible_with_past(real, tokens.shape[1])
+        tokens = torch.cat([past, tokens], 1)
+        visible = emphasised(self.clock, visible, tokens, side, start=first)
+        return self.embed(tokens, first, weight), visible
 
     def _visible(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
@@ -169,9 +202,14 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         """Teacher forcing: all target steps at once, layer by layer."""
         plan = self.clock.plan(source, target_input, moment)
         embedding, output = self.embedding.twice()
-        x = self.embed(target_input, weight=embedding)
-        x, visible = self.several.spread(x, plan)
-        visible = emphasised(self.clock, visible, target_input, "target")
+        visible: Tensor | None
+        if source.past is None:
+            x = self.embed(target_input, weight=embedding)
+            x, visible = self.several.spread(x, plan)
+            visible = emphasised(self.clock, visible, target_input, "target")
+        else:
+            past = source.past.target, source.past.target_mask
+            x, visible = self._after(*past, target_input, "target", embedding)
         x, layers = self.decoder(x, visible, source, plan, moment)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers, len(layers))
@@ -183,7 +221,13 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         """The decoder before the first target step."""
         written = torch.zeros_like(source.tokens[:, 0])
         layers, clock = self.decoder.start(source), self.clock.start(source)
-        return TransformerState(layers, written, clock, self.several.start(source))
+        state = TransformerState(layers, written, clock, self.several.start(source))
+        if source.past is None:
+            return state
+        past = source.past.target
+        x, visible = self.next_inputs(past, state)
+        after = self.decoder.remember(x, visible, layers)
+        return state._replace(layers=after, step=written + past.shape[1])
 
     def encode_next(
         self, tokens: TokenIds, state: TransformerEncoderState | Tensor | None
@@ -272,6 +316,21 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         """Embedded tokens at the positions `first`, 0 by default, and following."""
         first = tokens.new_zeros(1, 1) if first is None else first
         return self.dropout(self.embedding.placed(tokens, first, weight))  # type: ignore[no-any-return]
+
+
+def _check_history(model: Transformer, average_embedding: bool) -> None:
+    """Check that a model can see earlier segments.
+
+    Raises:
+        UserError: it cannot.
+    """
+    plain = model.extends and not model.sees_words and not model.mechanism.several_states
+    if model.history and not (plain and not average_embedding):
+        raise UserError(
+            f"data.history={model.history} needs model.encoder=causal, "
+            "model.average_embedding=false and a mechanism with one state for each target token: "
+            "change these, or set data.history=0"
+        )
 
 
 def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:

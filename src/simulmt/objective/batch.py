@@ -1,9 +1,12 @@
 """A batch of sentence pairs, as an objective takes it."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Int
 from torch import Tensor
+
+from simulmt.attention import Past
 
 
 class Batch(NamedTuple):
@@ -21,3 +24,11 @@ class Batch(NamedTuple):
     """The places of the pairs in their split."""
     source_end: Int[Tensor, "B"]
     """Source tokens of the pair, without EOS and without what follows in a stream."""
+    past: Past | None = None
+    """What precedes the pairs in streams."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with each tensor changed, as by a copy to another device."""
+        *parts, past = self
+        tensors: list[Any] = [change(part) for part in parts]
+        return Batch(*tensors, past=past and Past(*map(change, past)))

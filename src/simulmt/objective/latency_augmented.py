@@ -109,7 +109,7 @@ class LatencyAugmented(Objective):
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
         """The losses of one pass through the model; in training the teacher's terms are added."""
-        source = model.encode(batch.source, batch.source_mask)
+        source = model.encode(batch.source, batch.source_mask, batch.past)
         translation = model.decode(source, batch.target_input, moment)
         ends = None
         if self.latency_unit == "word" and translation.alphas:

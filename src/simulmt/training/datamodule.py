@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytorch_lightning as pl
+from torch import Tensor
 
 from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
 from simulmt.data.encoded import EncodedSplit
@@ -82,7 +83,7 @@ def made_ahead(
 
     def make(rows: list[int]) -> Batch:
         batch = split.batch(rows)
-        return Batch(*(part.pin_memory() for part in batch)) if pinned else batch
+        return batch.each(Tensor.pin_memory) if pinned else batch
 
     made = map(make, batches)
     with ThreadPoolExecutor(1) as thread:
