@@ -9,6 +9,7 @@ import pytest
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.policies import HoldN
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_streams
 from simulmt.files.run_directory import DOCUMENT_SCORES
@@ -46,6 +47,7 @@ def trained(texts, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     own = [one for one in TINY if not one.startswith("data.")]
     chosen = [*own, *LONGER, *options(texts), "model.boundaries=true", "mechanism=wait_k"]
+    chosen += ["data.history=40", "data.prefixes=true"]
     train(configuration("train", *chosen, f"cache={folder / 'cache'}"), str(folder / "run"))
     return folder / "run"
 
@@ -63,11 +65,16 @@ def test_documents_in_a_batch_are_live_streams(trained, texts, cut):
     found = read_streams(folder / "instances.log")
     assert [one.source for one in found] == [f"test-{n}" for n in range(3)]
     assert {"streaming", "longyaal", "streamlaal"} <= read_json(folder / DOCUMENT_SCORES).keys()
-    known = checkpoint.load(trained)
+    equal_live_streams(trained, texts, found, cut)
+
+
+def equal_live_streams(run, texts, found, cut, policy=None):
+    known = checkpoint.load(run)
     model, lines = known.build(), (texts / "test.de").read_text().splitlines()
+    assert model.history == 40
     for number, one in enumerate(found):
         words = " ".join(lines[SIZE * number : SIZE * (number + 1)]).split()
-        stream = DocumentStream(model, CUTS[cut])
+        stream = DocumentStream(model, CUTS[cut], policy)
         for word in words:
             stream.read_word(known.subwords.encode(word))
         stream.read_word([model.vocabulary.eos])
@@ -76,6 +83,16 @@ def test_documents_in_a_batch_are_live_streams(trained, texts, cut):
         assert one.text.split() == words
         assert [b.read for b in one.boundaries] == [segment.read for segment in stream.segments]
         assert one.boundaries[-1].split == len(words)
+
+
+def test_a_policy_ends_sentences(trained, texts):
+    chosen = ["sentences=model", "policy=hold_n", "policy.n=1"]
+    folder = evaluated(trained, "test-best-policyhold_n-n1-sentencesmodel-cutpointer", *chosen)
+    found = read_streams(folder / "instances.log")
+    equal_live_streams(trained, texts, found, "pointer", HoldN(n=1))
+    for refused in (["beam=2", "policy=local_agreement"], ["policy=retranslation"]):
+        with pytest.raises(UserError, match="final words of greedy drafts"):
+            evaluated(trained, "", "sentences=model", *refused)
 
 
 def test_told_sentences_are_translated_one_by_one(trained):
@@ -107,12 +124,10 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     plain = trained_once(*LONGER, "mechanism=wait_k")
     with pytest.raises(UserError, match="needs documents: give documents=FILE"):
         evaluated(plain, "", "sentences=model")
-    with pytest.raises(UserError, match="no policy"):
-        evaluated(trained, "", "sentences=model", "policy=local_agreement")
     files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
     offline = trained_once(*LONGER, "mechanism=soft")
-    with pytest.raises(UserError, match="a mechanism that streams"):
+    with pytest.raises(UserError, match="reads the whole stream"):
         evaluated(offline, "", "sentences=model", *given)
     with pytest.raises(UserError, match="choose cut=likelihood"):
         evaluated(plain, "", "sentences=model", *given)

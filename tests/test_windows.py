@@ -94,7 +94,7 @@ def test_a_pair_sees_the_pairs_before_it(pairs: EncodedSplit) -> None:
         start = next(document.start for document in DOCUMENTS if row in document)
         sources = [pairs.sources[n][:-1].tolist() for n in range(start, row)]
         targets = [pairs.targets[n].tolist() for n in range(start, row)]
-        possible = [(sum(sources[n:], []), sum(targets[n:], [])) for n in range(len(sources) + 1)]
+        possible = [(flat(sources[n:]), flat(targets[n:])) for n in range(len(sources) + 1)]
         found = source[source_mask].tolist(), target[target_mask].tolist()
         assert found in possible
         assert max(map(len, found)) <= 20

@@ -167,9 +167,9 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
         """Tokens after their past, embedded, and who sees whom; positions begin with the past."""
         first = real.sum(1, keepdim=True) - past.shape[1]  # below 0 at padding
-        visible = visible_with_past(real, tokens.shape[1])
+        real = visible_with_past(real, tokens.shape[1])
         tokens = torch.cat([past, tokens], 1)
-        visible = emphasised(self.clock, visible, tokens, side, start=first)
+        visible = emphasised(self.clock, real, tokens, side, start=first)
         return self.embed(tokens, first, weight), visible
 
     def _visible(

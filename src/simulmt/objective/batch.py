@@ -30,5 +30,5 @@ class Batch(NamedTuple):
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The batch with each tensor changed, as by a copy to another device."""
         *parts, past = self
-        tensors: list[Any] = [change(part) for part in parts]
-        return Batch(*tensors, past=past and Past(*map(change, past)))
+        changed: list[Any] = [*map(change, parts), past and Past(*map(change, past))]
+        return Batch(*changed)
