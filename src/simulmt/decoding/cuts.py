@@ -9,7 +9,9 @@ from torch import Tensor
 
 from simulmt.decoding.document import Cut, Words
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.word_map import WordMap
+from simulmt.errors import UserError
 from simulmt.models.model import Model
 
 
@@ -49,6 +51,24 @@ def read_until(model: Model, words: Words, written: Hypothesis) -> int:
 
 CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
 """What `cut` can name."""
+
+
+def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
+    """Return the cut of a name, for a model that ends the sentences of a stream.
+
+    Raises:
+        UserError: the model or the policy ends no sentences, or the model has no pointer.
+    """
+    if policy or model.mechanism.offline:
+        raise UserError(
+            "sentences=model needs a mechanism that streams and no policy, since only a model that "
+            "decides by itself ends sentences: choose sentences=lines"
+        )
+    if name == "pointer" and model.boundary is None:
+        raise UserError(
+            "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"
+        )
+    return CUTS[name]
 
 
 def _tensors(

@@ -7,7 +7,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.decoding.stream_instance import StreamInstance
@@ -68,17 +68,8 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
-            if self.policy or model.mechanism.offline:
-                raise UserError(
-                    f"sentences={STREAM} needs a mechanism that streams and no policy, since only "
-                    "a model that decides by itself ends sentences: choose sentences=lines"
-                )
-            if self.cut == "pointer" and model.boundary is None:
-                raise UserError(
-                    "cut=pointer: the model was trained with model.boundaries=false; choose "
-                    "cut=likelihood"
-                )
-            return StreamDecoder(split, subwords, CUTS[self.cut])(model, watch)
+            chosen = cut_of(self.cut, model, self.policy)
+            return StreamDecoder(split, subwords, chosen)(model, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:
