@@ -10,7 +10,7 @@ import torch
 
 import zoo
 from simulmt.decoding.cuts import CUTS
-from simulmt.decoding.document import LONGEST, DocumentStream
+from simulmt.decoding.document import LONGEST, DocumentStream, Segment
 from simulmt.decoding.policies import (
     AlignAtt,
     Confidence,
@@ -35,7 +35,7 @@ def documents() -> list[list[list[int]]]:
 
 def translated(
     model: Model, cut: str, together: bool, policy: Policy | None = None
-) -> list[DocumentStream]:
+) -> list[list[Segment]]:
     """The documents, each read to its end, alone or with the others."""
     words = [[*document, [zoo.EOS]] for document in documents()]
     streams = [DocumentStream(model, CUTS[cut], policy, zoo.short_limit) for _ in words]
@@ -46,18 +46,18 @@ def translated(
         for stream, own in zip(streams, words, strict=True):
             for word in own:
                 stream.read_word(word)
-    return streams
+    assert not any(stream.words for stream in streams)
+    return [stream.ended() for stream in streams]
 
 
-def check(streams: Sequence[DocumentStream]) -> None:
+def check(streams: Sequence[Sequence[Segment]]) -> None:
     """No word is lost, and no delay falls."""
-    for stream, document in zip(streams, documents(), strict=True):
-        assert [word for segment in stream.segments for word in segment.words] == document
-        assert not stream.words
-        delays = [delay for segment in stream.segments for delay in segment.written.delays]
+    for segments, document in zip(streams, documents(), strict=True):
+        assert [word for segment in segments for word in segment.words] == document
+        delays = [delay for segment in segments for delay in segment.written.delays]
         assert all(a <= b for a, b in pairwise(delays))
         assert all(1 <= delay <= len(document) for delay in delays)
-        assert [s.read for s in stream.segments] == sorted(s.read for s in stream.segments)
+        assert [s.read for s in segments] == sorted(s.read for s in segments)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -66,10 +66,25 @@ def test_streams_with_a_history_together_are_streams_alone(mechanism: str, cut: 
     model = zoo.model(zoo.options(mechanism), 0, boundaries=True, history=12)
     alone, together = (translated(model, cut, joined) for joined in (False, True))
     check(alone)
-    assert [s.segments for s in alone] == [s.segments for s in together]
-    pasts = [stream.past for stream in alone]
-    assert any(past is not None for past in pasts)
-    assert all(past.source.shape[1] <= 12 for past in pasts if past is not None)
+    assert alone == together
+
+
+def test_a_history_holds_the_newest_segments() -> None:
+    """As many as fit on both sides; the memory of a stream is bounded."""
+    model = zoo.model(zoo.options("mma_il"), 0, boundaries=True, history=12)
+    stream, segments, fitted = DocumentStream(model, CUTS["pointer"], limit=zoo.short_limit), [], 0
+    for number in range(60):
+        stream.read_word([4 + number % 9])
+        segments += stream.ended()
+        if (past := stream.past) is None:
+            continue
+        fitted += 1
+        read = [token for segment in segments for word in segment.words for token in word]
+        written = [token for one in segments for token in [*one.written.tokens, zoo.EOS]]
+        sides = past.source[0].tolist(), past.target[0].tolist()
+        assert max(map(len, sides)) <= 12
+        assert (read[-len(sides[0]) :], written[-len(sides[1]) :]) == sides
+    assert fitted
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -81,8 +96,8 @@ def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str)
         pytest.skip("no pointer")
     alone, together = (translated(model, cut, joined) for joined in (False, True))
     check(alone)
-    assert [s.segments for s in alone] == [s.segments for s in together]
-    assert cut == "reading" or any(len(stream.segments) > 1 for stream in alone)
+    assert alone == together
+    assert cut == "reading" or any(len(segments) > 1 for segments in alone)
 
 
 WRITING = {
@@ -108,8 +123,8 @@ def test_a_policy_ends_sentences(name: str, cut: str) -> None:
         model.output_bias[zoo.EOS] = 1.5
     alone, together = (translated(model, cut, joined, policy) for joined in (False, True))
     check(alone)
-    assert [s.segments for s in alone] == [s.segments for s in together]
-    assert any(len(stream.segments) > 1 for stream in alone)
+    assert alone == together
+    assert any(len(segments) > 1 for segments in alone)
 
 
 @pytest.mark.parametrize("policy", [None, HoldN(n=1)])
@@ -119,4 +134,4 @@ def test_a_sentence_that_never_ends_is_ended(policy: Policy | None) -> None:
     for number in range(250):
         stream.read_word([4 + number % 9])
         assert len(stream.words) < LONGEST
-    assert len(stream.segments) > 1
+    assert len(stream.ended()) > 1

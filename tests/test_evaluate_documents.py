@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_streams
 from simulmt.files.run_directory import DOCUMENT_SCORES
 from simulmt.programs.evaluate import evaluate
+from simulmt.programs.translate import translate
 from simulmt.saved import checkpoint
 from simulmt.system.disk import read_json
 from small_runs import LONGER, TINY, configuration
@@ -78,10 +82,11 @@ def equal_live_streams(run, texts, found, cut, policy=None):
         for word in words:
             stream.read_word(known.subwords.encode(word))
         stream.read_word([model.vocabulary.eos])
-        decoded = [known.subwords.decode(segment.written.tokens) for segment in stream.segments]
+        segments = stream.ended()
+        decoded = [known.subwords.decode(segment.written.tokens) for segment in segments]
         assert one.prediction.split() == " ".join(decoded).split()
         assert one.text.split() == words
-        assert [b.read for b in one.boundaries] == [segment.read for segment in stream.segments]
+        assert [b.read for b in one.boundaries] == [segment.read for segment in segments]
         assert one.boundaries[-1].split == len(words)
 
 
@@ -90,9 +95,39 @@ def test_a_policy_ends_sentences(trained, texts):
     folder = evaluated(trained, "test-best-policyhold_n-n1-sentencesmodel-cutpointer", *chosen)
     found = read_streams(folder / "instances.log")
     equal_live_streams(trained, texts, found, "pointer", HoldN(n=1))
-    for refused in (["beam=2", "policy=local_agreement"], ["policy=retranslation"]):
-        with pytest.raises(UserError, match="final words of greedy drafts"):
-            evaluated(trained, "", "sentences=model", *refused)
+    with pytest.raises(UserError, match="a policy whose words are final"):
+        evaluated(trained, "", "sentences=model", "policy=retranslation")
+
+
+def test_translate_tells_what_evaluate_decodes(trained, tmp_path, capsys, monkeypatch):
+    folder = evaluated(trained, "test-best-sentencesmodel-cutpointer", "sentences=model")
+    found = read_streams(folder / "instances.log")[0]
+    words = found.text.split()
+
+    def printed(text: str, *options: str) -> list[str]:
+        (tmp_path / "in").write_text(text)
+        capsys.readouterr()
+        with (tmp_path / "in").open() as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            asked = [f"checkpoint={trained}", "sentences=model", *options]
+            translate(configuration("translate", *asked))
+        return capsys.readouterr().out.splitlines()
+
+    text = "\n".join([" ".join(words[:7]), "", *words[7:]])
+    events = [*map(json.loads, printed(text, "actions=true"))]
+    written = [event for event in events if event["action"] == "WRITE"]
+    assert [event["word"] for event in written] == found.prediction.split()
+    assert tuple(event["read"] for event in written) == found.delays
+    assert [event["word"] for event in events if event["action"] == "READ"] == words
+    ends = [event for event in events if event["action"] == "END"]
+    assert [end["read"] for end in ends] == [boundary.read for boundary in found.boundaries]
+    assert [*accumulate(end["length"] for end in ends)] == [b.split for b in found.boundaries]
+    assert printed("\n\n") == []
+    flush = json.dumps({"emission_time": 2, "is_final": True})
+    said = json.dumps({"emission_time": 1, "text": words[0], "end": 0.5})
+    (first, last) = map(json.loads, printed(f"{said}\n{flush}\n", "format=jsonl"))
+    assert (first["end"], last["end"]) == (0.5, 0.5)
+    assert " ".join(printed(words[0])) == f"{first['text']}{last['text']}".strip()
 
 
 def test_told_sentences_are_translated_one_by_one(trained):
@@ -127,8 +162,11 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
     offline = trained_once(*LONGER, "mechanism=soft")
-    with pytest.raises(UserError, match="reads the whole stream"):
+    with pytest.raises(UserError, match="needs a mechanism that streams"):
         evaluated(offline, "", "sentences=model", *given)
+    drafted = ["policy=local_agreement", "beam=2", "cut=likelihood"]
+    with pytest.raises(UserError, match="leave out beam"):
+        evaluated(offline, "", "sentences=model", *given, *drafted)
     with pytest.raises(UserError, match="choose cut=likelihood"):
         evaluated(plain, "", "sentences=model", *given)
     with pytest.raises(UserError, match="belongs to source=FILE"):

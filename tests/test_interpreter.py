@@ -138,8 +138,10 @@ def test_actions_tell_every_word(output):
         [1, "WRITE", "A", 2],
         [1, "WRITE", "B", 2],
     ]
-    assert told[4:] == [[1, "END"], [2, "READ", "c"], [2, "WRITE", "C", 1], [2, "END"]]
+    assert told[4:6] == [[1, "END", 2, 2], [2, "READ", "c"]]
+    assert told[6:] == [[2, "WRITE", "C", 1], [2, "END", 1, 1]]
     assert [*events[2]] == ["sentence", "action", "word", "read"]
+    assert [*events[4]] == ["sentence", "action", "read", "length"]
 
 
 FINISH = "\x04"
@@ -212,3 +214,16 @@ def test_the_screen_shows_both_sides():
     assert "> de" in text
     assert "> der Mann" in text
     assert "the man [red]" in text
+
+
+def test_words_beyond_the_end_of_a_sentence_begin_the_next_pair_of_lines():
+    output = io.StringIO()
+    with closing(Screen(Console(file=output, force_terminal=True, width=60))) as screen:
+        for word in ("der", "Mann", "und"):
+            screen.show(Event("READ", 1, word))
+        screen.show(Event("END", 1, read=3, length=2))
+        before = output.tell()
+        screen.show(Event("WRITE", 2, "and", 3))
+    *_, last = output.getvalue()[before:].partition("> und")
+    assert "and" in last
+    assert "Mann" not in output.getvalue()[before:]

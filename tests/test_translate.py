@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from simulmt.programs.export import export
 from simulmt.programs.translate import translate
 from simulmt.scoring.scores import Scores
 from simulmt.system.disk import read_record
-from small_runs import LONGER, configuration, killed
+from small_runs import LONGER, ROOT, configuration, killed
 from test_picture import data_of
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -150,6 +152,43 @@ def test_a_beam_where_the_whole_sentence_is_read_first(
             say(capsys, *asked[1:], f"checkpoint={place}", "beam=3", *more)
 
 
+def started(run: Path, *options: str) -> subprocess.Popen[str]:
+    """The command in a process, with pipes."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-m", "simulmt", "translate", f"checkpoint={run}", *options],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
+        text=True,
+        **pipes,
+    )
+
+
+def test_a_slow_reader_gets_all_and_one_that_leaves_ends_only_its_session(finished):
+    instances = read_instances(finished / "instances.log")[:5]
+    lines = [
+        json.dumps({"emission_time": n, "text": i.source, "is_final": True})
+        for n, i in enumerate(instances)
+    ]
+    with started(finished, "format=jsonl") as left, started(finished, "format=jsonl") as slow:
+        try:
+            left.stdin.write(f"{lines[0]}\n")
+            left.stdin.flush()
+            first = json.loads(left.stdout.readline())  # before the input ends
+            left.stdout.close()
+            left.stdin.write(f"{lines[1]}\n")
+            left.stdin.flush()
+            assert (left.wait(60), left.stderr.read()) == (0, "")
+            out, err = slow.communicate("\n".join([*lines[:2], "", *lines[2:]]), timeout=60)
+        finally:
+            left.kill()
+            slow.kill()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert found[0] == first
+    assert [line["text"].strip() for line in found] == [i.prediction for i in instances]
+    assert (slow.returncode, err.count("\n")) == (0, 1)
+    assert err.startswith("warning: line 3 is skipped: ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_time_it_ends_the_same(seed, finished, tmp_path, capsys):
@@ -204,6 +243,13 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["input=/dev/zero"], "input is /dev/zero, a device or a named pipe"),
         (["output=x"], "output=x .*input=FILE"),
         (["beam=2", "actions=true", "input=x"], "beam=2 .*input=FILE"),
+        (["sentences=model", "input=x"], "input=x with sentences=model.* `< FILE`"),
+        (["format=jsonl", "picture=x.png"], "picture=x.png with format=jsonl"),
+        (["format=jsonl", "actions=true"], "actions=True with format=jsonl"),
+        (["format=json"], "format is 'json'"),
+        (["computation_aware=true"], "add format=jsonl"),
+        (["sentences=model"], "cut=pointer: .*; choose cut=likelihood"),
+        (["sentences=model", "policy=wait_k"], "sentences=model needs .* no policy"),
         (["picture=x.gif"], "must end in one of .png"),
         (["picture=no/x.png", "checkpoint=nowhere"], "no/x.png cannot be written"),
     ],

@@ -173,6 +173,19 @@ def _is_endless(path: Path) -> bool:
         return False
 
 
+def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
+    """Return what a line of JSON from outside holds.
+
+    Raises:
+        UserError: the line is not valid; the error gives the place and the reason.
+    """
+    try:
+        return adapter.validate_json(text, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(".".join(map(str, first["loc"])) + f": {first['msg']}") from None
+
+
 def convert(value: object, kind: type[T]) -> T:
     """Return plain values, as JSON holds them, as a type such as a dataclass.
 

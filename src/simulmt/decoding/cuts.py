@@ -10,7 +10,9 @@ from torch import Tensor
 from simulmt.attention import Past
 from simulmt.decoding.document import Cut, Words
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.word_map import WordMap
+from simulmt.errors import UserError
 from simulmt.models.model import Model
 
 TOLERANCE = 0.5
@@ -56,6 +58,24 @@ def read_until(model: Model, words: Words, written: Hypothesis, past: Past | Non
 
 CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
 """What `cut` can name."""
+
+
+def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
+    """Return the cut of a name, for a model that ends the sentences of a stream.
+
+    Raises:
+        UserError: the model or the policy ends no sentences, or the model has no pointer.
+    """
+    if policy.revises if policy else model.mechanism.offline:
+        raise UserError(
+            "sentences=model needs a mechanism that streams, or a policy whose words are final, "
+            "such as policy=local_agreement"
+        )
+    if name == "pointer" and model.boundary is None:
+        raise UserError(
+            "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"
+        )
+    return CUTS[name]
 
 
 def _tensors(

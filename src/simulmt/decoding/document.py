@@ -60,7 +60,7 @@ class DocumentStream:
         limit: LengthLimit | None = None,
     ) -> None:
         self.model, self.cut, self.policy, self.limit = model, cut, policy, limit
-        self.segments = list[Segment]()
+        self._ended, self._history = list[Segment](), list[Segment]()
         self.read = 0
         """The words that have been read, of the whole stream."""
         self._open()
@@ -92,6 +92,11 @@ class DocumentStream:
             for (one, queue), word in zip(reading, taken, strict=True):
                 queue.extendleft(reversed(one._after(word)))
 
+    def ended(self) -> list[Segment]:
+        """The segments that have ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
     def _after(self, word: Sequence[int]) -> list[Sequence[int]]:
         """Keep what was read and written; return the words to read again, if a segment ended."""
         end = self._is_end(word)
@@ -102,20 +107,23 @@ class DocumentStream:
             return []
         length = min(max(self.cut(self.model, self.words, written, self.past), 1), len(self.words))
         own, rest = self.words[:length], self.words[length:]
-        self.segments.append(Segment(own, written._replace(delays=self.delays), self.read))
+        self._ended.append(Segment(own, written._replace(delays=self.delays), self.read))
+        self._history.append(self._ended[-1])
         self._open()
         return [*rest, word] if end and rest else rest
 
     def _past(self) -> Past | None:
         """The newest segments that the model's history holds; None if there are none."""
-        source, target = list[int](), list[int]()
-        for segment in reversed(self.segments):
-            read = [token for word in segment.words for token in word]
-            written = [*segment.written.tokens, self.model.vocabulary.eos]
-            if max(len(read) + len(source), len(written) + len(target)) > self.model.history:
+        eos, most = self.model.vocabulary.eos, self.model.history
+        while True:
+            source = [
+                token for segment in self._history for word in segment.words for token in word
+            ]
+            target = [token for own in self._history for token in [*own.written.tokens, eos]]
+            if max(len(source), len(target)) <= most:
                 break
-            source, target = read + source, written + target
-        if not source:
+            del self._history[0]
+        if not self._history:
             return None
         sides = (torch.tensor([side], device=self.model.begins.device) for side in (source, target))
         return Past(*(part for side in sides for part in (side, torch.ones_like(side).bool())))

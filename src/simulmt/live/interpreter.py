@@ -65,7 +65,9 @@ class Event(NamedTuple):
     word: str = ""
     """The word; after SHOW all words that are shown, which replace those shown before."""
     read: int = 0
-    """The number of words of the sentence that have been read."""
+    """The number of source words read, of the sentence; in a stream, of the whole stream."""
+    length: int = 0
+    """After END, the number of source words of the sentence."""
 
 
 def interpret(
@@ -96,7 +98,7 @@ def interpret(
             warn(f"warning: a sentence has {LONGEST:,} subwords, the most possible: ended here")
         for written in translator.finish() if translator.words_read else ():
             yield Event("WRITE", sentence, written, read)
-        yield Event("END", sentence)
+        yield Event("END", sentence, read=read, length=read)
         translator.reset()
         sentence, read = sentence + 1, 0
 
@@ -120,7 +122,9 @@ def print_events(events: Iterable[Event], output: TextIO) -> None:
         fields: dict[str, object] = {"sentence": event.sentence, "action": event.action}
         if event.action != "END":
             fields["word"] = event.word
-        if event.action in ("WRITE", "SHOW"):
+        if event.action != "READ":
             fields["read"] = event.read
+        if event.action == "END":
+            fields["length"] = event.length
         fields["seconds"] = round(time.perf_counter() - started, 6)
         print(json.dumps(fields, ensure_ascii=False), file=output, flush=True)

@@ -74,7 +74,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._begin()
+        self._begin([])
 
     def close(self) -> None:
         """Stop drawing; an empty pair of lines is removed."""
@@ -87,10 +87,16 @@ class Screen:
         self._draw()
 
     def show(self, event: Event) -> None:
-        """Show a word that was read or written; after a sentence, begin the next two lines."""
+        """Show a word that was read or written; after a sentence, begin the next two lines.
+
+        Words that were read beyond the end of a sentence begin the next one.
+        """
         if event.action == "END":
+            further = self._read[event.length :]
+            del self._read[event.length :]
+            self._draw()
             self._lines.stop()
-            self._begin()
+            self._begin(further)
             return
         if event.action == "READ":
             self._read.append(event.word)
@@ -102,8 +108,8 @@ class Screen:
             self._shown = event.word
         self._draw()
 
-    def _begin(self) -> None:
-        self._read, self._written = list[str](), list[str]()
+    def _begin(self, read: list[str]) -> None:
+        self._read, self._written = read, list[str]()
         self._typing = self._shown = ""
         self._lines = Live(console=self._console, auto_refresh=False, vertical_overflow="visible")
         self._lines.start()

@@ -145,6 +145,12 @@ class Translator:
         tokens = [token for word in self.stream.sentence.shown for token in word]
         return self.subwords.decode(tokens).split()
 
+    @property
+    def undecided(self) -> list[str]:
+        """The words that are written in part, or shown; later ones may replace them."""
+        words = self.subwords.decode(self.stream.written.tokens).split()
+        return [*words[len(self.words_written) :], *self.shown]
+
     def decided(self) -> list[str]:
         """The words that have become complete since the last call."""
         tokens = self.stream.written.tokens

@@ -7,7 +7,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.decoding.stream_instance import StreamInstance
@@ -68,22 +68,13 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
-            if self.policy is None and model.mechanism.offline:
+            chosen = cut_of(self.cut, model, self.policy)
+            if self.search.beam > 1:
                 raise UserError(
-                    f"mechanism={model.mechanism.name} reads the whole stream before it writes: "
-                    "choose a policy, such as policy=local_agreement, or sentences=lines"
+                    f"beam={self.search.beam} with sentences={STREAM}, whose drafts are greedy: "
+                    "leave out beam"
                 )
-            if self.policy and (self.policy.revises or self.search.beam > 1):
-                raise UserError(
-                    f"sentences={STREAM} needs final words of greedy drafts: choose beam=1 and a "
-                    "policy that does not revise"
-                )
-            if self.cut == "pointer" and model.boundary is None:
-                raise UserError(
-                    "cut=pointer: the model was trained with model.boundaries=false; choose "
-                    "cut=likelihood"
-                )
-            return StreamDecoder(split, subwords, CUTS[self.cut], self.policy)(model, watch)
+            return StreamDecoder(split, subwords, chosen, self.policy)(model, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:

@@ -1,4 +1,4 @@
-"""`translate.py`: translate words while they arrive, or a file at once."""
+"""`translate.py`: translate words or lines while they arrive, or a file at once."""
 
 import os
 import sys
@@ -14,12 +14,15 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from simulmt.data.text import normalise, text_lines
+from simulmt.decoding.cuts import cut_of
 from simulmt.errors import UserError
-from simulmt.live import interpreter
+from simulmt.live import cascade, interpreter
 from simulmt.live.lines import LineTranslator
+from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
+from simulmt.programs.documents import STREAM
 from simulmt.programs.line_job import LineJob
 from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import Dials, plain
@@ -41,6 +44,10 @@ class TranslateOptions:
     input: Path | None
     output: Path | None
     beam: int | None
+    sentences: Literal["lines", "model"]
+    cut: Literal["pointer", "likelihood", "reading"]
+    format: Literal["text", "jsonl"]
+    computation_aware: bool
     actions: bool
     picture: Path | None
     heads: str
@@ -53,15 +60,21 @@ class TranslateOptions:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        live = self.input is None or self.actions
-        if live and (self.output, self.beam) != (None, None):
-            asked = {"output": self.output, "beam": self.beam}
-            given = {name: value for name, value in asked.items() if value is not None}
+        live, jsonl = self.input is None or self.actions, self.format == "jsonl"
+        if live and (given := _given(output=self.output, beam=self.beam)):
             raise UserError(
-                f"{' and '.join(f'{name}={value}' for name, value in given.items())} without "
-                "input=FILE, or with actions=true: a stream is decoded greedily as it arrives; "
-                f"leave out {' and '.join(given)}"
+                f"{given} without input=FILE, or with actions=true: a stream is decoded greedily "
+                f"as it arrives; leave out {given}"
             )
+        stream = f"format={self.format}" if jsonl else f"sentences={self.sentences}"
+        given = _given(input=self.input, picture=self.picture, actions=self.actions and jsonl)
+        if stream != "sentences=lines" and given:
+            raise UserError(
+                f"{given} with {stream}, which reads standard input and writes text: leave it out;"
+                " `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
+            )
+        if self.computation_aware and not jsonl:
+            raise UserError("computation_aware=true with format=text: add format=jsonl")
         if self.picture is not None:
             from simulmt.analysis.figures.heads import check_picture  # noqa: PLC0415  (see draw)
 
@@ -71,6 +84,10 @@ class TranslateOptions:
                     f"picture={self.picture} with policy={self.policy.get('name')}: a picture "
                     "shows the model's own decisions; leave out one of the two"
                 )
+
+
+def _given(**options: object) -> str:
+    return " and ".join(f"{name}={value}" for name, value in options.items() if value)
 
 
 @enough_memory("batch_tokens")
@@ -90,7 +107,7 @@ def translate(cfg: DictConfig) -> None:
             translate_lines(trained, translator, lines, options)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
         else:
-            live(translator, options.input, options.actions, sentences)
+            live(translator, options, sentences)
     finally:
         if options.picture is not None and sentences:  # after Ctrl-C, those so far
             draw(translator, sentences, options)
@@ -139,19 +156,27 @@ def translate_lines(
     say(f"{output}: {len(lines):,} lines {'are already ' if finished else ''}translated")
 
 
-def live(
-    translator: Translator, file: Path | None, actions: bool, sentences: dict[int, str]
-) -> None:
-    """Translate words as they arrive; at a terminal, show both sides.
+def live(translator: Translator, options: TranslateOptions, sentences: dict[int, str]) -> None:
+    """Translate words or lines as they arrive; at a terminal, show both sides.
 
     Args:
         translator: reads the words.
-        file: the source; None for standard input.
-        actions: print events instead of the translation.
-        sentences: receives the first sentences, by line number.
+        options: say what arrives and what is printed.
+        sentences: receives the first sentences, by line number; none of a stream.
     """
+    file, actions, stream = options.input, options.actions, None
+    if options.sentences == STREAM:
+        cut = cut_of(options.cut, translator.model, translator.policy)
+        stream = StreamTranslator(translator.model, translator.subwords, cut, translator.policy)
+    if options.format == "jsonl":
+        stage = cascade.Cascade(stream or translator, note, options.computation_aware)
+        with open(sys.stdin.fileno(), "rb", closefd=False) as lines:
+            cascade.translate_lines(stage, lines, sys.stdout, note)
+        return
 
     def events(text: Iterable[str]) -> Iterator[interpreter.Event]:
+        if stream:
+            return interpret_stream(stream, interpreter.words_of(text))
         words = remember(interpreter.words_of(text), sentences)
         return interpreter.interpret(translator, words, note)
 

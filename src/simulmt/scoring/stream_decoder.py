@@ -59,7 +59,7 @@ class StreamDecoder:
                 now = [[*own, end][turn] if turn <= len(own) else [] for own in words]
                 DocumentStream.read_words(streams, now)
             for name, text, stream in zip(batch, texts, streams, strict=True):
-                found[name] = self._written(name, text, stream.segments)
+                found[name] = self._written(name, text, stream.ended())
         return [found[name] for name in self.split.documents]
 
     def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:

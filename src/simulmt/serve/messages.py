@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Len
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from simulmt.decoding.policies import OWN
-from simulmt.errors import UserError
-from simulmt.options import STRICT
+from simulmt.options import STRICT, parse_json
 
 LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
@@ -74,11 +73,7 @@ def parse(text: str | bytes) -> Message:
     Raises:
         UserError: the text is not a message; the error gives the place and the reason.
     """
-    try:
-        return _MESSAGES.validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(".".join(map(str, first["loc"])) + f": {first['msg']}") from None
+    return parse_json(_MESSAGES, text)
 
 
 @dataclass(frozen=True)

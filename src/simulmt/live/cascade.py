@@ -1,0 +1,190 @@
+"""The text stage of a cascade: reads the lines of a speech recogniser, writes lines of translation.
+
+The lines are JSON, in the format of SimulStreaming (Macháček and Polák 2025), extended by the
+recogniser's `unconfirmed_text`. A copy of the translator drafts over it, so no confirmed word
+depends on it.
+"""
+
+import copy
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal, TextIO, TypeAlias
+
+from pydantic import FiniteFloat, TypeAdapter
+
+from simulmt.data.text import decoded
+from simulmt.errors import UserError
+from simulmt.live.interpreter import END, cut, words_of
+from simulmt.live.stream import StreamTranslator
+from simulmt.live.translator import LONGEST, Translator
+from simulmt.options import parse_json
+
+Reader: TypeAlias = Translator | StreamTranslator
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of recognised text, such as a word; `end` is its time in the recording in seconds."""
+
+    text: str
+    end: FiniteFloat | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A line of a recogniser.
+
+    Attributes:
+        emission_time: When it was written, in seconds.
+        text: What is certain now, beyond earlier lines.
+        end: The end of this text in the recording, in seconds.
+        words: The text in pieces with their times; if empty, the text is one piece.
+        unconfirmed_text: What may follow; later lines may say something else.
+        is_final: True if the speaker pauses, which ends the sentence.
+        status: A line that is INCOMPLETE has no effect, since a COMPLETE one repeats its text.
+    """
+
+    emission_time: FiniteFloat
+    text: str = ""
+    end: FiniteFloat | None = None
+    words: tuple[Piece, ...] = ()
+    unconfirmed_text: str = ""
+    is_final: bool = False
+    status: Literal["INCOMPLETE", "COMPLETE"] = "COMPLETE"
+
+
+_HEARD = TypeAdapter(Heard)
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What a line of a recogniser adds to the translation.
+
+    Attributes:
+        emission_time: When it was written, in seconds.
+        end: The end of the last source word that was read; None before the first.
+        status: COMPLETE, as nothing else follows for the same line.
+        text: The words that are decided now, each with a space in front.
+        unconfirmed_text: How the translation may continue.
+        is_final: True if the recogniser's line was final.
+    """
+
+    emission_time: float
+    end: float | None
+    status: Literal["COMPLETE"]
+    text: str
+    unconfirmed_text: str
+    is_final: bool
+
+
+class Cascade:
+    """Translates what a recogniser writes, line by line.
+
+    If the first piece of text after a pause begins with a space, as Whisper's does, pieces are
+    joined as they are: a word is complete once white space follows. Otherwise each piece ends with
+    a complete word.
+
+    Args:
+        reader: translates the words.
+        warn: called with a warning for each sentence that is too long.
+        computation_aware: True to add the computing time to the emission times.
+    """
+
+    def __init__(
+        self, reader: Reader, warn: Callable[[str], None], computation_aware: bool = False
+    ) -> None:
+        self._reader, self._warn, self._aware = reader, warn, computation_aware
+        self._end: float | None = None
+        self._free = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._reader.reset()
+        self._open, self._last = False, Piece("")
+        self._spaced: bool | None = None
+
+    def translate(self, heard: Heard) -> Translated:
+        """Read a line; return what is decided now, and a draft of what may follow."""
+        started, emitted = time.perf_counter(), heard.emission_time
+        pieces = heard.words or (Piece(heard.text, heard.end),)
+        words = [word for piece in pieces for word in self._take(piece)]
+        if heard.is_final:
+            words += self._finish()
+        drafted = [] if heard.is_final else self._draft(heard.unconfirmed_text)
+        if self._aware:
+            emitted = self._free = max(emitted, self._free) + time.perf_counter() - started
+        text, draft = "".join(f" {word}" for word in words), " ".join(drafted)
+        return Translated(emitted, self._end, "COMPLETE", text, draft, heard.is_final)
+
+    def _take(self, piece: Piece) -> Iterator[str]:
+        """Read the words that a piece of text completes; yield the words that are decided."""
+        if self._spaced is None and piece.text:
+            self._spaced = piece.text[0].isspace()
+        text = piece.text if self._spaced else f"{piece.text} "
+        for part in re.findall(r"[\s\u2581]|([^\s\u2581]+)", text):
+            if part:  # not white space
+                self._last = Piece(self._last.text + part, piece.end)
+            else:
+                yield from self._read()
+
+    def _read(self) -> Iterator[str]:
+        """Read the last word, which is complete."""
+        word, self._last = self._last, Piece("")
+        self._end = self._end if word.end is None else word.end
+        for part in cut(word.text) if word.text else ():
+            self._open = True
+            yield from self._reader.read(part)
+            if self._reader.full:
+                self._warn(f"warning: a sentence has {LONGEST:,} subwords, the most: ended here")
+                yield from self._finish()
+
+    def _finish(self) -> Iterator[str]:
+        """End what is open, and forget the context."""
+        yield from self._read()
+        if self._open:
+            yield from self._reader.read(None)
+        self._begin()
+
+    def _draft(self, tail: str) -> list[str]:
+        """The words that would follow after the last word and a tail, both of which may change."""
+        words = [word for word in words_of([f"{self._last.text} {tail}"]) if word != END]
+        draft = copied(self._reader) if words else self._reader
+        return [new for word in words for new in draft.read(word)] + draft.undecided
+
+
+def copied(reader: Reader) -> Reader:
+    """Return a translator at the same point of the same text, with the same model."""
+    sentence = reader.stream.stream if isinstance(reader, StreamTranslator) else reader.stream
+    shared = reader.model, sentence.model, reader.subwords
+    return copy.deepcopy(reader, {id(part): part for part in shared})
+
+
+def translate_lines(
+    cascade: Cascade, lines: Iterable[bytes], output: TextIO, warn: Callable[[str], None]
+) -> None:
+    """Write a line for each line of a recogniser, flushed; the end of the input is final.
+
+    Args:
+        cascade: translates the lines.
+        lines: the lines; those that are not valid are skipped.
+        output: receives the translation.
+        warn: called with a warning for each line that is skipped.
+    """
+    heard = Heard(0, is_final=True)
+    for number, raw in enumerate(lines, 1):
+        try:
+            heard = parse_json(_HEARD, decoded(raw, "input", number, errors="replace"))
+        except UserError as fault:
+            warn(f"warning: line {number} is skipped: {fault}")
+            continue
+        if heard.status == "COMPLETE":
+            _write(cascade.translate(heard), output)
+    if not heard.is_final:
+        _write(cascade.translate(Heard(heard.emission_time, is_final=True)), output)
+
+
+def _write(line: Translated, output: TextIO) -> None:
+    print(json.dumps(asdict(line)), file=output, flush=True)

@@ -1,0 +1,89 @@
+"""Translates a stream without sentence ends word by word; the model ends the sentences."""
+
+from collections.abc import Iterable, Iterator
+
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.document import Cut, DocumentStream
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import Policy
+from simulmt.live.interpreter import END, Event
+from simulmt.models.model import Model
+
+
+class StreamTranslator:
+    """Translates one stream after another, with the words, delays and cuts of `StreamDecoder`.
+
+    Args:
+        model: in evaluation mode; it writes before it has read the whole source.
+        subwords: the model's vocabulary.
+        cut: says where a sentence ends in the source.
+        policy: commits words of drafts; None for the model's own decision.
+    """
+
+    full = False
+    """A stream never ends by its length."""
+
+    def __init__(
+        self, model: Model, subwords: Tokenizer, cut: Cut, policy: Policy | None = None
+    ) -> None:
+        self.model, self.subwords, self.cut, self.policy = model, subwords, cut, policy
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin another stream."""
+        self.stream = DocumentStream(self.model, self.cut, self.policy)
+        self.sentence = 1
+        """The number of the sentence that is open."""
+        self._told, self._delays = 0, list[int]()
+
+    def read(self, word: str | None) -> list[str]:
+        """Read a word, or None for the end; return the words that are now decided.
+
+        A word is decided once the next word begins, or the sentence ends.
+        """
+        return [event.word for event in self.events(word) if event.action == "WRITE"]
+
+    def events(self, word: str | None) -> Iterator[Event]:
+        """Read a word, or None for the end; yield the words that are now decided, and the ends.
+
+        `Event.read` of a written word is its delay: the words of the stream that had been read when
+        its last subword was written.
+        """
+        end = [self.model.vocabulary.eos]
+        self.stream.read_word(end if word is None else self.subwords.encode(word))
+        for segment in self.stream.ended():
+            yield from self._written(segment.written)
+            yield Event("END", self.sentence, read=segment.read, length=len(segment.words))
+            self.sentence, self._told, self._delays = self.sentence + 1, 0, []
+        if word is not None:
+            written = self.stream.stream.written
+            self._delays += [self.stream.read] * (len(written.tokens) - len(self._delays))
+            is_open = self.stream.stream.in_word
+            yield from self._written(written._replace(delays=self._delays), -1 if is_open else None)
+
+    def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
+        words = self.subwords.decode(own.tokens).split()
+        ends = self.subwords.words_touched(own.tokens).ends
+        for word, end in [*zip(words, ends, strict=True)][self._told : until]:
+            yield Event("WRITE", self.sentence, word, own.delays[end - 1])
+            self._told += 1
+
+    @property
+    def undecided(self) -> list[str]:
+        """The word that is written in part, if there is one."""
+        return self.subwords.decode(self.stream.stream.written.tokens).split()[self._told :]
+
+
+def interpret_stream(translator: StreamTranslator, words: Iterable[str]) -> Iterator[Event]:
+    """Translate a stream to its end, and yield each event at once.
+
+    Args:
+        translator: reads the words, as one stream.
+        words: source words; `END` has no effect.
+    """
+    translator.reset()
+    for word in words:
+        if word != END:
+            yield Event("READ", translator.sentence, word, translator.stream.read + 1)
+            yield from translator.events(word)
+    yield from translator.events(None)

@@ -1,0 +1,109 @@
+"""Live streams without sentence ends: what `translate sentences=model` tells and prints."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+import zoo
+from simulmt.data.corpus import Split
+from simulmt.data.subwords import Subwords
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding import own_decision
+from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.stream_instance import Boundary
+from simulmt.live.interpreter import END, Event, print_events, print_translation
+from simulmt.live.stream import StreamTranslator, interpret_stream
+from simulmt.models.model import Model
+from simulmt.scoring.stream_decoder import StreamDecoder
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier limit: untrained models rarely end early."""
+    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 2)
+
+
+@cache
+def documents() -> tuple[Subwords, Split]:
+    """Subwords, and documents of twelve words, of one word, and of odd words."""
+    split = verbfinal(1, 20, 200, 20).splits["valid"]
+    subwords = Subwords.train(split.sample(), 200, "bpe")
+    lines = [" ".join(line.split()[:6]) for line in split.sources[:2]]
+    sources = [*lines, lines[0].split()[0], "日本 \u2047 x"]
+    places = {"long": range(2), "short": range(2, 3), "odd": range(3, 4)}
+    return subwords, Split(sources, [""] * len(sources), documents=places)
+
+
+def a_model(mechanism: str, kind: str = "transformer", seed: int = 1) -> Model:
+    vocabulary = documents()[0].vocabulary
+    return zoo.model(zoo.options(mechanism), seed, kind, vocabulary=vocabulary, boundaries=True)
+
+
+def told(model: Model, cut: str, words: Sequence[str]) -> list[Event]:
+    translator = StreamTranslator(model, documents()[0], CUTS[cut])
+    [*interpret_stream(translator, ["an", "earlier", "stream"])]
+    return [*interpret_stream(translator, words)]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("mechanism", ["wait_k", "mma_il"])
+def test_events_are_what_evaluate_decodes(mechanism: str, cut: str) -> None:
+    subwords, split = documents()
+    ends = 0
+    for seed in range(2):
+        model = a_model(mechanism, seed=seed)
+        for found in StreamDecoder(split, subwords, CUTS[cut])(model):
+            words = found.text.split()
+            events = told(model, cut, [*words[:5], END, *words[5:], END, END])
+            written = [event for event in events if event.action == "WRITE"]
+            assert [event.word for event in written] == found.prediction.split()
+            assert tuple(event.read for event in written) == found.delays
+            assert [e.word for e in events if e.action == "READ"] == words
+            boundaries, count, split_at = list[Boundary](), 0, 0
+            for event in events:
+                count += event.action == "WRITE"
+                if event.action == "END":
+                    split_at += event.length
+                    boundaries.append(Boundary(count, split_at, event.read))
+            assert tuple(boundaries) == found.boundaries
+            numbers = [event.sentence for event in events]
+            assert numbers == sorted(numbers)
+            ends += len(boundaries)
+    assert ends > 6 or cut == "reading", "without ends inside of documents this says nothing"
+
+
+def test_a_word_is_told_once_it_is_complete_and_not_later() -> None:
+    subwords, split = documents()
+    model = a_model("mma_il")
+    translator, written = StreamTranslator(model, subwords, CUTS["pointer"]), list[str]()
+    mirror, ended, early = DocumentStream(model, CUTS["pointer"]), list[str](), 0
+    for word in " ".join(split.sources).split():
+        written += translator.read(word)
+        open_words = subwords.decode(translator.stream.stream.written.tokens).split()
+        mirror.read_word(subwords.encode(word))
+        ended += [subwords.decode(each.written.tokens) for each in mirror.ended()]
+        assert written == [*" ".join(ended).split(), *open_words[:-1]]
+        assert translator.undecided == open_words[-1:]
+        early += len(written)
+    assert early
+
+
+def test_lines_end_where_the_model_ends_sentences() -> None:
+    events = [
+        *(Event("READ", 1, "a", 1), Event("WRITE", 1, "A", 1), Event("READ", 1, "b", 2)),
+        *(Event("WRITE", 1, "B", 2), Event("END", 1, read=2, length=1), Event("END", 2, read=2)),
+    ]
+    output = io.StringIO()
+    print_translation(events, output)
+    assert output.getvalue() == "A B\n\n"
+    output = io.StringIO()
+    print_events(events, output)
+    last = [json.loads(line) for line in output.getvalue().splitlines()][-2]
+    assert last.pop("seconds") >= 0
+    assert last == {"sentence": 1, "action": "END", "read": 2, "length": 1}
