@@ -68,8 +68,9 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
-            chosen = cut_of(self.cut, model, self.policy)
-            return StreamDecoder(split, subwords, chosen)(model, watch)
+            return StreamDecoder(split, subwords, cut_of(self.cut, model, self.policy))(
+                model, watch
+            )
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:
