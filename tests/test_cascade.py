@@ -40,7 +40,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def text() -> tuple[Subwords, list[list[str]]]:
     """Subwords, and sentences in words."""
     split = verbfinal(1, 20, 200, 20).splits["valid"]
-    return Subwords.train(split.sample(), 200, "bpe"), [s.split() for s in split.sources if s]
+    return Subwords.train(split.sample(), 400, "bpe"), [s.split() for s in split.sources if s]
 
 
 def reader(
@@ -55,14 +55,14 @@ def reader(
     return Translator(model, subwords, CPU, policy)
 
 
-def recognised(seed: int, spaces: bool = True, revisions: float = 0.4) -> list[Heard]:
+def recognised(seed: int, spaces: bool = True, most: int = 6) -> list[Heard]:
     """What a made-up recogniser writes about two sentences.
 
-    The last two words are uncertain. Each of them is misheard at a rate, and certain words are
-    right. Some marks are dropped, and the speaker may pause anywhere.
+    Each sentence has at most `most` words. The last two words are uncertain, and are often
+    misheard; certain words are right. Some marks are dropped, and the speaker may pause anywhere.
     """
     draw = random.Random(seed)
-    said = [word for _ in range(2) for word in draw.choice(text()[1])[: draw.randint(1, 6)]]
+    said = [word for _ in range(2) for word in draw.choice(text()[1])[: draw.randint(1, most)]]
     said = [word for word in said if word not in {".", ","} or draw.random() < 0.5]
     others = [word for sentence in text()[1] for word in sentence]
     space, lines, certain = " " * spaces, list[Heard](), 0
@@ -71,7 +71,7 @@ def recognised(seed: int, spaces: bool = True, revisions: float = 0.4) -> list[H
         until = count if pause else max(certain, count - 2)
         words = [(n, said[n]) for n in range(certain, until)]
         pieces = tuple(Piece(space + word, n + 0.5) for n, word in words)
-        tail = [draw.choice(others) if draw.random() < revisions else w for w in said[until:count]]
+        tail = [draw.choice(others) if draw.random() < 0.4 else w for w in said[until:count]]
         found = "".join(piece.text for piece in pieces) if spaces else " ".join(w for _, w in words)
         final = pause and draw.random() < 0.5
         end = pieces[-1].end if pieces else None
@@ -90,11 +90,11 @@ def answered(one: Reader, lines: Sequence[Heard], aware: bool = False) -> list[d
     return [json.loads(line) for line in output.getvalue().splitlines()]
 
 
-def check(one: Reader, sessions: range, spaces: bool) -> int:
+def check(one: Reader, sessions: range, spaces: bool, most: int = 6) -> int:
     """No confirmed word depends on what was uncertain; return how many drafts there were."""
     drafts = 0
     for seed in sessions:
-        lines = recognised(seed, spaces)
+        lines = recognised(seed, spaces, most)
         found = answered(one, lines)
         assert len(found) == len(lines), "one line for each"
         assert all([*line] == FIELDS and line["status"] == "COMPLETE" for line in found)
@@ -116,7 +116,7 @@ READERS: dict[str, Callable[[], Reader]] = {
     "wait-k, likelihood": lambda: reader("wait_k", "likelihood"),
     "MMA-IL, reading": lambda: reader("mma_il", "reading"),
     "MMA-IL, sentences": lambda: reader("mma_il"),
-    "policy": lambda: reader("soft", policy=WaitK(k=2)),
+    "policy": lambda: reader("soft", policy=WaitK(k=1)),
     "re-translation": lambda: reader("soft", policy=Retranslation()),
     "newest token": lambda: reader("mma_il", policy=NewestToken(threshold=0.4)),
     "recurrent": lambda: reader("milk", "pointer", kind="rnmt_plus"),
@@ -126,14 +126,17 @@ READERS: dict[str, Callable[[], Reader]] = {
 @pytest.mark.parametrize("name", READERS)
 def test_no_confirmed_word_depends_on_what_was_uncertain(name: str) -> None:
     one = READERS[name]()
-    drafts = check(one, range(2), spaces=True) + check(one, range(2, 4), spaces=False)
+    drafts = check(one, range(4), True, most=3) + check(one, range(4, 8), False, most=3)
     assert drafts or name == "newest token", "without drafts this says nothing"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["wait-k, pointer", "MMA-IL, sentences"])
-def test_a_thousand_sessions(name: str) -> None:
-    assert check(READERS[name](), range(1000), spaces=True) > 1000
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    [("wait-k, pointer", range(500)), ("MMA-IL, sentences", range(500, 1000))],
+)
+def test_a_thousand_sessions(name: str, seeds: range) -> None:
+    assert check(READERS[name](), seeds, spaces=True, most=3) > 100
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -43,7 +43,7 @@ class TranslateOptions:
     checkpoint: Path
     input: Path | None
     output: Path | None
-    beam: int | None
+    beam: Count | None
     sentences: Literal["lines", "model"]
     cut: Literal["pointer", "likelihood", "reading"]
     format: Literal["text", "jsonl"]
@@ -67,7 +67,8 @@ class TranslateOptions:
                 f"as it arrives; leave out {given}"
             )
         stream = f"format={self.format}" if jsonl else f"sentences={self.sentences}"
-        given = _given(input=self.input, picture=self.picture, actions=self.actions and jsonl)
+        events = "true" * (jsonl and self.actions)
+        given = _given(input=self.input, picture=self.picture, actions=events)
         if stream != "sentences=lines" and given:
             raise UserError(
                 f"{given} with {stream}, which reads standard input and writes text: leave it out;"
