@@ -6,7 +6,7 @@ its group: an unknown or missing option is an error that lists the part's option
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
 from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
+from simulmt.data.documents import Documents
 from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
 from simulmt.data.tokenizer import MOST_SUBWORDS
@@ -115,6 +116,7 @@ class Data:
         subwords: The options of the subwords.
         batch_tokens: The token budget of a batch.
         reader: The options of the reader.
+        documents: How sentences become documents.
         ahead: Tokens that a training source goes on with in its document.
         told: Share of the training sources that end with the sentence.
     """
@@ -123,6 +125,7 @@ class Data:
     subwords: Config
     batch_tokens: int
     reader: Config
+    documents: Documents = field(default_factory=Documents)
     ahead: int = 30
     told: float = 0.5
 
@@ -133,12 +136,14 @@ class Data:
         Raises:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
-        asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
-        check_options(options, {**OF_DATA, **asked}, "data")
+        make, shape = pick(CORPORA, options.get("corpus"), "data.corpus"), asked_of(Documents)
+        asked = asked_of(make, ["cache", "documents"])
+        check_options(options, {**OF_DATA, **shape, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
+        documents = construct(Documents, {n: options[n] for n in shape if n in options}, "data")
         streams = {name: options[name] for name in ("ahead", "told") if name in options}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
-        return cls(*fixed, reader, **streams)
+        return cls(*fixed, reader, documents, **streams)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -157,8 +162,9 @@ class Data:
         """
         moved = {} if root is None else {"path" if "path" in self.reader else "root": str(root)}
         make = CORPORA[self.corpus]
-        given = {"cache": cache} if "cache" in inspect.signature(make).parameters else {}
-        return construct(make, {**self.reader, **moved}, "data", given)
+        known = {"cache": cache, "documents": self.documents.documents and not self.documents.join}
+        given = {n: v for n, v in known.items() if n in inspect.signature(make).parameters}
+        return self.documents.of(construct(make, {**self.reader, **moved}, "data", given))
 
 
 def build_corpus(options: Config, root: Path | None = None, cache: Path | None = None) -> Corpus:
