@@ -42,5 +42,5 @@ class Documents:
         if self.documents and self.join:
             split = replace(split, documents=drawn_documents(len(split), self.join))
         elif self.documents and not split.documents:
-            raise UserError("data.documents=true needs data.join=[N,M] here: no file has documents")
+            raise UserError(f"{name} has no documents: set data.join=[10,30], or add STEM.docid")
         return as_recognised(split, *(each if name == "train" else each // 1 for each in shares))

@@ -48,6 +48,6 @@ def as_recognised(split: Split, unpunctuated: float, lowercased: float) -> Split
 
 
 def _moved(links: list[tuple[int, ...]], line: str, bare: bool) -> list[tuple[int, ...]]:
-    """The links of a line, if `bare` without its marks: links to a mark go to the word before it."""
-    places = [0, *accumulate(not bare or word.strip(_marks()) != "" for word in line.split())]
+    """The links of a line, if `bare` without marks: those to a mark go to the word before it."""
+    places = [0, *accumulate(int(not bare or word.strip(_marks()) != "") for word in line.split())]
     return [tuple(sorted({places[link] for link in own} - {0})) for own in links]

@@ -67,5 +67,4 @@ def sentence_ends(words: Sequence[str], several: bool = False) -> set[int]:
             found |= places
         return found
 
-    ends = after(sentence, 0)
-    return {end for end in ends if after(f"{sentence}S?", end) & {OPEN, len(known)}}
+    return {end for end in after(sentence, 0) if after(f"{sentence}S?", end) & {OPEN, len(known)}}
