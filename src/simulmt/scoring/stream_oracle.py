@@ -1,4 +1,4 @@
-"""The oracle of documents: the latency of a perfect translator that is not told where they end."""
+"""The oracle of documents: latency of a perfect translator, not told where sentences end."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
