@@ -155,6 +155,33 @@ def test_sentences_end_at_punctuation_or_as_in_a_file(trained, texts, tmp_path):
         evaluated(trained, "", f"sentences={tmp_path / 'other.de'}")
 
 
+def test_one_model_is_scored_with_and_without_marks_and_capitals(tmp_path):
+    """Documents of the embedded data, and the same test set under another name."""
+    from simulmt.programs.train import train
+
+    chosen = ["data.documents=true", "data.join=[4,8]", "data.unpunctuated=0.5"]
+    small = [*TINY, *LONGER, *chosen, "data.lowercased=0.5", "mechanism=wait_k"]
+    run = tmp_path / "run"
+    train(configuration("train", *small, f"cache={tmp_path / 'cache'}"), str(run))
+    lost = ["unpunctuated=true", "lowercased=true"]
+    with_marks = evaluated(run, "test-best-sentenceslines", "sentences=lines")
+    without = evaluated(
+        run, "test_unpunctuated_lowercased-best-sentenceslines", "sentences=lines", *lost
+    )
+    known = checkpoint.load(run).own_split("test", None)
+    sides = read_streams(with_marks / "instances.log"), read_streams(without / "instances.log")
+    for name, one, other in zip(known.documents, *sides, strict=True):
+        assert one.source == other.source == name
+        words = one.text.lower().split()
+        assert other.text.split() == [word for word in words if word not in {".", ","}]
+    for folder, reads_on in ((with_marks, False), (without, True)):
+        oracle = read_json(folder / DOCUMENT_SCORES)["oracle"]
+        assert (oracle["read_beyond"]["value"] > 0) == reads_on
+    evaluated(run, "", *lost)
+    sentences = run / "evaluation" / "test_unpunctuated_lowercased-best"
+    assert read_json(sentences / "scores.json")["decoding"]["split"] == sentences.name[:-5]
+
+
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     plain = trained_once(*LONGER, "mechanism=wait_k")
     with pytest.raises(UserError, match="needs documents: give documents=FILE"):

@@ -39,7 +39,7 @@ Finite: TypeAlias = Annotated[float, Ge(-1e30), Le(1e30)]  # float32 holds 3e38
 Weight: TypeAlias = Annotated[float, Ge(0), Le(1e30)]
 Positive: TypeAlias = Annotated[float, Gt(0), Le(1e30)]
 Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
-Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
+Chance: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
 FOLDER_NAME = "a name for a folder: up to 60 letters, digits or ._+-, with no dot in front"

@@ -32,7 +32,8 @@ class Split:
     `links[n][i]` holds the 1-based positions of the source words aligned to target word i of
     sentence n. `links` is None if the word alignment is unknown. `dropped` counts the pairs that
     the reader left out, by reason. `documents` has the places of the sentences of each document,
-    in order, by its name; empty if sentences stand alone.
+    in order, by its name; empty if sentences stand alone. `ends` returns the places where the first
+    sentence of a stream without marks may end, by its first words; None if this is unknown.
     """
 
     sources: Sequence[str]
@@ -40,6 +41,7 @@ class Split:
     links: list[list[tuple[int, ...]]] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
     documents: Mapping[str, range] = field(default_factory=dict)
+    ends: Callable[[Sequence[str]], set[int]] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.sources)

@@ -1,8 +1,12 @@
-"""The documents of a text: a file of ids beside it, one a line, with equal ids adjacent."""
+"""The documents of a text.
+
+They are in a file of ids beside the text, one a line, with equal ids adjacent; or they are drawn.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from random import Random
 
 from simulmt.data.text import text_lines
 from simulmt.errors import UserError
@@ -39,4 +43,19 @@ def adjacent(names: Sequence[str], path: Path) -> dict[str, range]:
                 f"{path}, line {start + 1}: {name!r} comes back: keep its lines together"
             )
         found[name] = range(start, end)
+    return found
+
+
+def drawn_documents(lines: int, lengths: tuple[int, int]) -> dict[str, range]:
+    """Return documents of adjacent lines, named from "1"; the same numbers give the same documents.
+
+    Args:
+        lines: the number of lines of the text.
+        lengths: the least and the most lines of a document, in any order; the last may have
+            fewer.
+    """
+    rng, found, end = Random(1), dict[str, range](), 0
+    while end < lines:
+        start, end = end, min(lines, end + rng.randint(*sorted(lengths)))
+        found[str(len(found) + 1)] = range(start, end)
     return found

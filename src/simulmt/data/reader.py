@@ -87,7 +87,7 @@ def read_text(
         max_words: the most words that either side of a training pair may have.
         name: name of the corpus in reports and manifests.
         cache: the folder that keeps the normalised text; None to hold it in memory.
-        documents: whether `<root>/<stem>.docid` groups the lines of each split into documents.
+        documents: whether `<root>/<stem>.docid`, if it exists, groups the lines into documents.
 
     Raises:
         UserError: there is no such folder, or only one language. At the first access to a split: a
@@ -111,8 +111,8 @@ def read_text(
         else:
             files = find_pairs(folder, stem, source, target)
         limit = max_words if split == "train" and not documents else None
-        pairs = read_pairs(files, limit, cache)
-        return with_documents(pairs, folder / f"{stem}.docid") if documents else pairs
+        pairs, docids = read_pairs(files, limit, cache), folder / f"{stem}.docid"
+        return with_documents(pairs, docids) if documents and docids.exists() else pairs
 
     return Corpus(name, source, target, LazySplits(read))
 

@@ -26,6 +26,7 @@ from pydantic import AfterValidator
 
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import SPLITS, Corpus, Split
+from simulmt.data.verbfinal_ends import sentence_ends
 from simulmt.data.verbfinal_grammar import (
     Clause,
     English,
@@ -206,7 +207,7 @@ def _draw_split(
         sources.append(source)
         targets.append(" ".join(pair.english))
         links.append(pair.links)
-    return Split(sources, targets, links)
+    return Split(sources, targets, links, ends=partial(sentence_ends, several=words is not None))
 
 
 def verbfinal(

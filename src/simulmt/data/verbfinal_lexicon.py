@@ -44,11 +44,13 @@ class Verb(NamedTuple):
         return (self.plural, self.base) if plural else (self.singular, self.third)
 
 
-_ROWS = Path(__file__).with_name("verbfinal.tsv").read_text(encoding="utf-8").splitlines()
+_LINES = Path(__file__).with_name("verbfinal.tsv").read_text(encoding="utf-8").splitlines()
+ROWS = [(line.split("\t")[0], line.split("\t")[1:]) for line in _LINES if line[0] != "#"]
+"""All entries, each with the name of its table."""
 
 
 def _table(name: str) -> list[list[str]]:
-    return [row.split("\t")[1:] for row in _ROWS if row.startswith(f"{name}\t")]
+    return [entry for table, entry in ROWS if table == name]
 
 
 def _pairs(name: str) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from simulmt.attention import Past
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.ragged import Ragged
 from simulmt.objective.batch import Batch
-from simulmt.options import Fraction, Natural, limited
+from simulmt.options import Chance, Natural, limited
 
 _SEED = 1
 
@@ -35,14 +35,14 @@ class WindowOptions:
 
     Attributes:
         ahead: The most tokens of the following sentences that a source goes on with.
-        told: Fraction of the sources that end with the sentence and EOS.
+        told: Chance of the sources that end with the sentence and EOS.
         prefixes: Whether another N pairs are the prefixes of the N pairs.
         history: The most tokens, on either side, of the pairs before: the loss is on the last
             pair alone. Their number is drawn, so a model also knows less history, and none.
     """
 
     ahead: Natural = 30
-    told: Fraction = 0.5
+    told: Chance = 0.5
     prefixes: bool = False
     history: Natural = 0
 

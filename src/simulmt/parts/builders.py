@@ -22,6 +22,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
 from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
+from simulmt.data.documents import Documents
 from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
 from simulmt.data.tokenizer import MOST_SUBWORDS
@@ -112,6 +113,7 @@ class Data:
         subwords: The options of the subwords.
         batch_tokens: The token budget of a batch.
         reader: The options of the reader.
+        documents: How sentences become documents.
         windows: What the training pairs of documents look like.
     """
 
@@ -119,6 +121,7 @@ class Data:
     subwords: Config
     batch_tokens: int
     reader: Config
+    documents: Documents
     windows: WindowOptions
 
     @classmethod
@@ -128,12 +131,17 @@ class Data:
         Raises:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
-        asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
-        check_options(options, {**OF_DATA, **asked}, "data")
+        make, shape = pick(CORPORA, options.get("corpus"), "data.corpus"), asked_of(Documents)
+        asked = asked_of(make, ["cache", "documents"])
+        check_options(options, {**OF_DATA, **shape, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
-        own = {name: options[name] for name in asked_of(WindowOptions) if name in options}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
-        return cls(*fixed, reader, construct(WindowOptions, own, "data"))
+
+        def own(make: Callable[..., T]) -> T:
+            given = {name: options[name] for name in asked_of(make) if name in options}
+            return construct(make, given, "data")
+
+        return cls(*fixed, reader, own(Documents), own(WindowOptions))
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -152,8 +160,9 @@ class Data:
         """
         moved = {} if root is None else {"path" if "path" in self.reader else "root": str(root)}
         make = CORPORA[self.corpus]
-        given = {"cache": cache} if "cache" in inspect.signature(make).parameters else {}
-        return construct(make, {**self.reader, **moved}, "data", given)
+        known = {"cache": cache, "documents": self.documents.documents and not self.documents.join}
+        given = {n: v for n, v in known.items() if n in inspect.signature(make).parameters}
+        return self.documents.of(construct(make, {**self.reader, **moved}, "data", given))
 
 
 def build_corpus(options: Config, root: Path | None = None, cache: Path | None = None) -> Corpus:

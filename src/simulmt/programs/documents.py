@@ -18,6 +18,7 @@ from simulmt.models.model import Model
 from simulmt.scoring.scores import Figures
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.scoring.stream_decoder import StreamDecoder, joined, segments_of
+from simulmt.scoring.stream_oracle import oracle_scores
 from simulmt.scoring.stream_score import score_streams
 from simulmt.system.console import say, watch
 from simulmt.system.disk import write_json
@@ -58,7 +59,7 @@ class DocumentDecoding:
             )
         instances = self.decode(model, split, subwords)
         pairs = [(segments_of(split, instance.source), instance) for instance in instances]
-        scores = score_streams(pairs)
+        scores = score_streams(pairs) | oracle_scores(split)
         folder.mkdir(parents=True, exist_ok=True)
         write_streams(folder / INSTANCES, instances)
         write_json(folder / DOCUMENT_SCORES, scores)

@@ -16,6 +16,7 @@ from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs, with_documents
+from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.search import GREEDY
@@ -60,6 +61,8 @@ class EvaluateOptions:
     word_ms: Annotated[int | float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
     documents: Path | None
+    unpunctuated: bool
+    lowercased: bool
     sentences: str | None
     cut: Literal["pointer", "likelihood", "reading"]
     plugins: list[str]
@@ -114,6 +117,11 @@ class EvaluateOptions:
         return (self.source.with_suffix("") if compressed else self.source).stem
 
     @property
+    def named(self) -> str:
+        """The same name, and what the source has lost."""
+        return self.scored + "_unpunctuated" * self.unpunctuated + "_lowercased" * self.lowercased
+
+    @property
     def changes(self) -> Config:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
@@ -130,7 +138,7 @@ class EvaluateOptions:
         changes = [f"{name}{value}" for name, value in self.changes.items()]
         stem = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
         home = path if path.is_dir() else run_of(path) or path.parent
-        return home / EVALUATION / "-".join([self.scored, *stem, *changes])
+        return home / EVALUATION / "-".join([self.named, *stem, *changes])
 
 
 class Table(Callback):
@@ -186,7 +194,7 @@ def _evaluate(cfg: DictConfig) -> None:
         translator = Translator(model, subwords, device, policy, search)
         instances, computing = translate_timed(translator, split, word_ms, watch)
     decoding = replace(
-        Decoding.by(search, trained.path, options.scored),
+        Decoding.by(search, trained.path, options.named),
         dials=options.dial,
         word_ms=word_ms,
         policy=other_policy(options.policy),
@@ -196,7 +204,7 @@ def _evaluate(cfg: DictConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)
-    name = f"{model.mechanism.name} on {options.scored}"
+    name = f"{model.mechanism.name} on {options.named}"
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         _evaluated[" ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])] = scores
         summary.print_brief(scores, folder)
@@ -217,11 +225,13 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     elif options.source and options.target:
         files = FilePair(options.source.expanduser(), options.target.expanduser())
     else:
-        return None, trained.own_split(options.split, options.data_root)
+        split = trained.own_split(options.split, options.data_root)
+        return None, as_recognised(split, options.unpunctuated, options.lowercased)
     split, home = read_pairs([files]), options.folder(trained.path).parent
     split = with_documents(split, options.documents) if options.documents else split
-    for place in home.glob(f"{options.scored}*/{EVALUATED}"):
+    split = as_recognised(split, options.unpunctuated, options.lowercased)
+    for place in home.glob(f"{options.named}*/{EVALUATED}"):
         made = read_record(place, Scores).decoding
-        if made and made.text and made.split == options.scored and made.text.sha256 != split.sha256:
+        if made and made.text and made.split == options.named and made.text.sha256 != split.sha256:
             raise UserError(f"{place.parent} is of other text: set another text=NAME, or remove it")
     return files, split
