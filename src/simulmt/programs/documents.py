@@ -68,9 +68,8 @@ class DocumentDecoding:
     def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
         """Return the translated documents."""
         if self.sentences == STREAM:
-            return StreamDecoder(split, subwords, cut_of(self.cut, model, self.policy))(
-                model, watch
-            )
+            chosen = cut_of(self.cut, model, self.policy)
+            return StreamDecoder(split, subwords, chosen)(model, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:
