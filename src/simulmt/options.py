@@ -183,7 +183,7 @@ def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
         return adapter.validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise UserError(".".join(map(str, first["loc"])) + f": {first['msg']}") from None
+        raise UserError(f"{'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from None
 
 
 def convert(value: object, kind: type[T]) -> T:
