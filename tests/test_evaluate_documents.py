@@ -203,6 +203,8 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
         evaluated(plain, "", "sentences=model")
     files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
+    with pytest.raises(UserError, match="cut=reading has no effect without sentences=model"):
+        evaluated(trained, "", "sentences=lines", "cut=reading")
     offline = trained_once(*LONGER, "mechanism=soft")
     with pytest.raises(UserError, match="needs a mechanism that streams"):
         evaluated(offline, "", "sentences=model", *given)

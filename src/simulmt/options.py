@@ -42,6 +42,13 @@ Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 Chance: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
+def _listed(value: object) -> object:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+OneOrMany: TypeAlias = Annotated[list[T], pydantic.BeforeValidator(_listed)]
+"""A list, or one value, or null for none."""
+
 FOLDER_NAME = "a name for a folder: up to 60 letters, digits or ._+-, with no dot in front"
 
 
