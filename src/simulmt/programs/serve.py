@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
 from annotated_types import Ge, Le
@@ -54,6 +54,8 @@ class ServeOptions(Limits):
     checkpoint2: Path | None
     policy: Config
     policy2: Any
+    sentences: Literal["lines", "model"]
+    cut: Literal["pointer", "likelihood", "reading"]
     dial: Dials
     dial2: Dials
     host: str
@@ -98,11 +100,11 @@ def _sessions(options: ServeOptions) -> Sessions:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
         settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models = []
+    models, cut = [], options.cut if options.sentences == "model" else None
     for path in places:
         run, full = checkpoint.load(path), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
-        models.append(Served(name, run, options.device, offers, examples(run)))
+        models.append(Served(name, run, options.device, offers, examples(run), cut))
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
