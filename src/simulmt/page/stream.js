@@ -25,18 +25,17 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
     this.host.scrollTo(0, this.host.scrollHeight);
   }
 
-  end(place, label) {  // a sentence has ended behind this word; the label says whose, among several panes
-    let i = this.parts.findLastIndex(({start}) => start <= place);
+  end(place, label) {  // a sentence has ended behind this word; if in one of two panes alone, the label says in which
+    const i = this.parts.findLastIndex(({start}) => start <= place);
     if (i < 0) return;  // another pane has ended so many sentences since that the text has scrolled away
     const {node, start, words} = this.parts[i];
     if (start < place) {
       const after = transcript(this.host), rest = words.splice(place - start);
       this.parts[i] = this.part(node, start, words);
       node.after(after);
-      this.parts.splice(++i, 0, this.part(after, place, rest));
-    }
-    const {dataset} = this.parts[i].node;
-    if (label) dataset.panes = dataset.panes ? `${dataset.panes} ${label}` : label;
+      this.parts.splice(i + 1, 0, this.part(after, place, rest));
+      if (label) after.dataset.pane = label;
+    } else delete node.dataset.pane;
     this.parts = this.parts.filter(({node}) => node.isConnected);
     this.host.scrollTo(0, this.host.scrollHeight);
   }
