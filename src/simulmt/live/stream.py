@@ -48,30 +48,25 @@ class StreamTranslator:
         """
         return [event.word for event in self.events(word) if event.action == "WRITE"]
 
-    def events(self, word: str | None) -> list[Event]:
-        """Read a word, or None for the end; return the words that are now decided, and the ends.
+    def events(self, word: str | None) -> Iterator[Event]:
+        """Read a word, or None for the end; yield the words that are now decided, and the ends.
 
         `Event.read` of a written word is its delay: the words of the stream that had been read when
         its last subword was written.
         """
         for part in self.arriving(word):
             self.stream.read_word(part)
-        return self.decided()
+        yield from self.decided()
 
     def arriving(self, word: str | None) -> list[list[int]]:
         """What the stream reads next: the subwords of a word; EOS for None."""
         self._over = word is None
-        if word is None:
-            return [[self.model.vocabulary.eos]]
-        subwords = self.subwords.encode(word)
+        subwords = [self.model.vocabulary.eos] if word is None else self.subwords.encode(word)
         self._lengths.append(len(subwords))
         return [subwords]
 
-    def decided(self) -> list[Event]:
+    def decided(self) -> Iterator[Event]:
         """The words that have become complete since the last call, and the ends of sentences."""
-        return [*self._new_events()]
-
-    def _new_events(self) -> Iterator[Event]:
         for segment in self.stream.ended():
             yield from self._written(segment.written)
             yield Event("END", self.sentence, read=segment.read, length=len(segment.words))
@@ -87,7 +82,7 @@ class StreamTranslator:
     def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
         words = self.subwords.decode(own.tokens).split()
         ends = self.subwords.words_touched(own.tokens).ends
-        numbered = enumerate([*self._lengths, 1], self._begin + 1)  # the last one is EOS
+        numbered = enumerate(self._lengths, self._begin + 1)  # EOS counts as a word
         source = WordMap(number for number, length in numbered for _ in range(length))
         streams = not self.model.mechanism.offline
         for word, end in [*zip(words, ends, strict=True)][self._told : until]:

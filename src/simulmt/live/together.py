@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
+
+Reader: TypeAlias = Translator | StreamTranslator
 
 
 def read_together(
@@ -27,13 +29,9 @@ def read_together(
     return [one.decided() for one in translators]
 
 
-def advance(
-    translators: Sequence[Translator | StreamTranslator], words: Sequence[str | None]
-) -> None:
+def advance(translators: Sequence[Reader], words: Sequence[str | None]) -> None:
     """The same without a result; `decided` of each translator returns what is new."""
-    groups = defaultdict[Hashable, list[tuple[Translator | StreamTranslator, list[list[int]]]]](
-        list
-    )
+    groups = defaultdict[Hashable, list[tuple[Reader, list[list[int]]]]](list)
     for one, word in zip(translators, words, strict=True):
         groups[id(one.model), one.policy, one.search].append((one, one.arriving(word)))
     for group in groups.values():

@@ -16,14 +16,13 @@ from simulmt.decoding.policy import common_length
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.latency import average_lagging
-from simulmt.live.stream import StreamTranslator
-from simulmt.live.together import advance
+from simulmt.live.together import Reader, advance
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.serve.messages import PaneStep, Setting, Written
 from simulmt.serve.models import contained
 
-R = TypeVar("R", bound=Translator | StreamTranslator)
+R = TypeVar("R", bound=Reader)
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -38,12 +37,16 @@ class Pane(ABC, Generic[R]):
         source: The source words that were read.
         words: The target words that are shown.
         delays: How many of the source words had been read when each target word was written.
+        ended: The number, source and translation of the sentences of a stream that ended with the
+            last word.
         failed: True if the pane reads no more of the sentence, as the model or the policy failed.
     """
 
     def __init__(self, setting: Setting, translator: R) -> None:
         self.setting, self.translator, self.failed = setting, translator, False
         self.source, self.words, self.delays = list[str](), list[str](), list[int]()
+        self.ended = list[tuple[int, str, str]]()
+        self.reset()
 
     @abstractmethod
     def reset(self) -> None:

@@ -112,9 +112,6 @@ class Session:
                 self._chosen = await asyncio.gather(*chosen)
             except UserError as error:
                 self.send(Notice(str(error)[:300]))
-            else:
-                if self._read and self._all.of_streams:
-                    self._finish(await self._step("", "panes"))
         elif item or self._read:  # an empty sentence has no end
             self._read += bool(item)
             ended = await self._step(item, "" if item else "end")
@@ -124,25 +121,23 @@ class Session:
                 ended = await self._step("", "long")
             if ended:
                 self._finish(ended)
-        if self._chosen and not self._read:  # from the next sentence on
+        if self._chosen and self._read and self._all.of_streams:
+            self._finish(await self._step("", "panes"))
+        if self._chosen and not self._read:  # from the next sentence or stream on
             self._panes, self._chosen = self._chosen, []
             self.send(Panes(tuple(pane.setting for pane in self._panes)))
 
     async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
         """Read a word or the end; return why the sentence or the stream has ended, if it has."""
         done = await self._all.read(self._panes, word)
-        for number, pane in enumerate(self._panes, 1):
-            if isinstance(pane, StreamPane):
-                self._log_ended(number, pane)
+        for place, pane in enumerate(self._panes, 1):
+            for number, source, text in pane.ended:
+                numbers = self.number, place, number, len(source.split())
+                _log.info("sentence session=%d pane=%d number=%d read=%d ended=model", *numbers)
+                if self._all.log_text:
+                    _log.info("text session=%d source=%r panes=%r", self.number, source, [text])
         self.send(Step(self._sentence, self._read, word, done, ended))
         return ended
-
-    def _log_ended(self, number: int, pane: StreamPane) -> None:
-        for sentence, source, text in pane.ended:
-            numbers = self.number, number, sentence, len(source.split())
-            _log.info("sentence session=%d pane=%d number=%d read=%d ended=model", *numbers)
-            if self._all.log_text:
-                _log.info("text session=%d source=%r panes=%r", self.number, source, [text])
 
     def _finish(self, ended: messages.Ending) -> None:
         """Log the sentence or the stream, and begin another."""

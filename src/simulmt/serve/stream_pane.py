@@ -1,31 +1,19 @@
 """A pane of a stream: the model ends its sentences, and ended ones leave nothing behind."""
 
 from simulmt.live.stream import StreamTranslator
-from simulmt.serve.messages import SentenceEnd, Setting, StreamPaneStep, Written
+from simulmt.serve.messages import SentenceEnd, StreamPaneStep, Written
 from simulmt.serve.panes import Pane
 
 
 class StreamPane(Pane[StreamTranslator]):
-    """What one translator has shown of the open sentence of a stream.
-
-    Attributes:
-        ended: The number, source and translation of the sentences that ended with the last word.
-    """
-
-    def __init__(self, setting: Setting, translator: StreamTranslator) -> None:
-        super().__init__(setting, translator)
-        self._clear()
-
-    def _clear(self) -> None:
-        self.source, self.words, self.delays = [], [], []
-        self.ended = list[tuple[int, str, str]]()
-        self._sentence, self._broken = 1, False
-        self._begin = self._start = 0  # words before the sentence, and before the translator's own
+    """What one translator has shown of the open sentence of a stream."""
 
     def reset(self) -> None:
         """Begin another stream."""
         self.translator.reset()
-        self._clear()
+        self.source, self.words, self.delays, self.ended = [], [], [], []
+        self._sentence, self._broken = 1, False
+        self._begin = self._start = 0  # words before the sentence, and before the translator's own
 
     def ready(self) -> StreamTranslator:
         """Return the translator; after a failure, its stream begins again."""
