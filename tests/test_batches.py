@@ -36,7 +36,8 @@ def test_a_batch_by_hand():
     assert batch.source.tolist() == [[7, EOS, PAD], [8, 9, EOS]]
     assert batch.target.tolist() == [[5, 6, 4, EOS], [EOS, PAD, PAD, PAD]]
     assert batch.index.tolist() == [1, 0]
-    assert {part.dtype for part in batch} == {torch.int64, torch.bool}
+    assert batch.past is None
+    assert {part.dtype for part in batch[:-1]} == {torch.int64, torch.bool}
     assert batch.source_mask.tolist() == [[True, True, False], [True] * 3]
     assert batch.target_mask.tolist() == [[True] * 4, [True, False, False, False]]
     assert batch.target_input.tolist() == [[BOS, 5, 6, 4], [BOS, PAD, PAD, PAD]]

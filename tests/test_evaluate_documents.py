@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from itertools import accumulate
@@ -182,12 +183,28 @@ def test_one_model_is_scored_with_and_without_marks_and_capitals(tmp_path):
     assert read_json(sentences / "scores.json")["decoding"]["split"] == sentences.name[:-5]
 
 
+def test_a_report_lists_documents(trained, tmp_path):
+    folder = evaluated(trained, "test-best-sentenceslines", "sentences=lines")
+    from simulmt.analysis.report import report
+    from simulmt.programs.plain import plain as values
+
+    report(values(configuration("report", f"runs={trained.parent}", f"to={tmp_path}")))
+    with (tmp_path / "documents.csv").open() as file:
+        rows = {row["folder"]: row for row in csv.DictReader(file)}
+    scores = read_json(folder / DOCUMENT_SCORES)
+    row = rows[folder.relative_to(trained.parent).as_posix()]
+    assert float(row["streaming_DAL"]) == scores["streaming"]["DAL"]["value"]
+    assert float(row["boundaries_F1"]) == 100
+
+
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     plain = trained_once(*LONGER, "mechanism=wait_k")
     with pytest.raises(UserError, match="needs documents: give documents=FILE"):
         evaluated(plain, "", "sentences=model")
     files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
+    with pytest.raises(UserError, match="cut=reading has no effect without sentences=model"):
+        evaluated(trained, "", "sentences=lines", "cut=reading")
     offline = trained_once(*LONGER, "mechanism=soft")
     with pytest.raises(UserError, match="needs a mechanism that streams"):
         evaluated(offline, "", "sentences=model", *given)

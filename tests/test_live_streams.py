@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,3 +108,20 @@ def test_lines_end_where_the_model_ends_sentences() -> None:
     last = [json.loads(line) for line in output.getvalue().splitlines()][-2]
     assert last.pop("seconds") >= 0
     assert last == {"sentence": 1, "action": "END", "read": 2, "length": 1}
+
+
+def test_simuleval_gets_a_stream() -> None:
+    """One line is a document; its words and delays are those of the events."""
+    instances = pytest.importorskip("simuleval.evaluator.instance", reason="docs/simuleval.md")
+    from simulmt.live.simuleval_agent import SimulmtAgent
+
+    model, (subwords, split) = a_model("mma_il"), documents()
+    agent = SimulmtAgent(SimpleNamespace(), StreamTranslator(model, subwords, CUTS["pointer"]))
+    words = " ".join(split.sources).split()
+    given = {"source": words, "target": "", "tgt_lang": None}
+    instance = instances.TextToTextInstance(0, [given], SimpleNamespace(eval_latency_unit="word"))
+    agent.reset()
+    while not instance.finish_prediction:
+        instance.receive_prediction(agent.pushpop(instance.send_source(1)))
+    written = [event.word for event in told(model, "pointer", words) if event.action == "WRITE"]
+    assert instance.prediction.split() == written

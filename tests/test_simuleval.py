@@ -183,12 +183,9 @@ class Talker(Translator):
     def reset(self) -> None:
         self.words_read: list[str] = []
 
-    def read(self, word: str) -> list[str]:
-        self.words_read.append(word)
-        return ["two", "words"] if len(self.words_read) == 2 else []
-
-    def finish(self) -> list[str]:
-        return []
+    def read(self, word: str | None) -> list[str]:
+        self.words_read += [] if word is None else [word]
+        return ["two", "words"] if word and len(self.words_read) == 2 else []
 
 
 def test_a_translation_that_ends_early_ends_with_the_source():

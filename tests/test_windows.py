@@ -89,6 +89,10 @@ def test_a_pair_sees_the_pairs_before_it(pairs: EncodedSplit) -> None:
     windows = Windows(pairs, DOCUMENTS, WindowOptions(7, 0.5, history=20))
     batch, counts = windows.batch([*range(len(windows))]), set()
     assert batch.past is not None
+    real = batch.source_mask.sum(1) + batch.past.source_mask.sum(1)
+    assert windows.lengths[:, 0].tolist() == real.tolist()
+    real = batch.target_mask.sum(1) + batch.past.target_mask.sum(1)
+    assert windows.lengths[:, 1].tolist() == real.tolist()
     sides = zip(*batch.past, strict=True)
     for row, (source, source_mask, target, target_mask) in enumerate(sides):
         start = next(document.start for document in DOCUMENTS if row in document)

@@ -42,6 +42,13 @@ Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 Chance: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
+def _listed(value: object) -> object:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+OneOrMany: TypeAlias = Annotated[list[T], pydantic.BeforeValidator(_listed)]
+"""A list, or one value, or null for none."""
+
 FOLDER_NAME = "a name for a folder: up to 60 letters, digits or ._+-, with no dot in front"
 
 
@@ -183,7 +190,7 @@ def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
         return adapter.validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise UserError(".".join(map(str, first["loc"])) + f": {first['msg']}") from None
+        raise UserError(f"{'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from None
 
 
 def convert(value: object, kind: type[T]) -> T:

@@ -14,6 +14,7 @@ from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import read_logs, read_others
 from simulmt.analysis.runs.run import COST, Row, Run
+from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
 from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Series, curve_rows, curve_series
@@ -38,8 +39,8 @@ def report(options: Config, home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write the files that compare the runs.
 
     These are `curves.csv`, `cost.csv`, `matched.csv`, `significance.csv`, the pictures
-    `curve-DAL.png` and so on for each latency and format, `report.html`, and with `select` also
-    `selected.csv`.
+    `curve-DAL.png` and so on for each latency and format, `report.html`, with `select` also
+    `selected.csv`, and `documents.csv` if documents were evaluated.
 
     Args:
         options: The options of `conf/report.yaml`.
@@ -110,6 +111,9 @@ def _write(
         write_rows(bleu_at(resampled, chosen.compare_at), to / "matched.csv", AT_DAL),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
+    if documents := document_rows(chosen.runs):
+        columns = dict.fromkeys(column for row in documents for column in row)
+        written.append(write_rows(documents, to / "documents.csv", [*columns]))
     selected = list[Row]()
     if chosen.select:
         every_range = _select(chosen, runs)

@@ -2,19 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
 from simulmt.errors import UserError
 from simulmt.latency import ADDED
-from simulmt.options import Config, Finite, Natural, Positive, construct, pick
+from simulmt.options import Config, Finite, Natural, OneOrMany, Positive, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
-
-
-def _listed(value: object) -> object:
-    return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
@@ -25,9 +21,6 @@ def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
 
 Range: TypeAlias = Annotated[tuple[Finite, Finite], AfterValidator(_in_order)]
 """The least and the greatest value."""
-T = TypeVar("T")
-OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_listed)]
-"""A list, or one value, or null for none."""
 
 
 @dataclass(frozen=True)

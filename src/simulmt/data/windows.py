@@ -10,7 +10,7 @@ each pair another one, whose sides are cut at the same random share of their len
 target, which no translation contains (Iranzo-Sanchez et al. 2024 have a mark of its own).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,7 @@ class WindowOptions:
 
     Attributes:
         ahead: The most tokens of the following sentences that a source goes on with.
-        told: Chance of the sources that end with the sentence and EOS.
+        told: Share of the sources that end with the sentence and EOS.
         prefixes: Whether another N pairs are the prefixes of the N pairs.
         history: The most tokens, on either side, of the pairs before: the loss is on the last
             pair alone. Their number is drawn, so a model also knows less history, and none.
@@ -57,33 +57,38 @@ class Windows:
     """
 
     def __init__(
-        self, pairs: EncodedSplit, documents: Iterable[range], options: WindowOptions
+        self, pairs: EncodedSplit, documents: Collection[range], options: WindowOptions
     ) -> None:
         self._pairs, self._pad = pairs, pairs.vocabulary.pad
-        self._ends = pairs.sources.lengths.astype(np.int64) - 1  # without EOS
-        stops = [np.full(len(places), places.stop) for places in documents]
-        passed = np.cumsum(self._ends)
-        rest = passed[np.concatenate(stops) - 1] - passed
+        ends = pairs.sources.lengths.astype(np.int64) - 1
+        self._sizes = np.stack([ends, pairs.targets.lengths], 1)
+        """The numbers of tokens of both sides, the EOS of the source left out."""
+        starts, stops = np.concatenate([[(d.start, d.stop)] * len(d) for d in documents]).T
+        passed = ends.cumsum()
+        rest = passed[stops - 1] - passed
         rng = np.random.default_rng(_SEED)
         told_end = rng.random(len(pairs)) < options.told
         self._ahead = np.where(told_end, 0, np.minimum(rest, options.ahead))
         self._finished = told_end | (rest <= options.ahead)
         share = rng.random((len(pairs) * options.prefixes, 1))
-        whole = np.stack([self._ends, pairs.targets.lengths - 1], 1)[: len(share)]
-        self._cut = np.maximum(share * whole, [1, 0]).astype(np.int64)
-        """The numbers of tokens of the prefixes of source and target."""
-        self._before = np.array([*self._numbers_before(documents, options.history, rng)])
-        """The numbers of pairs before each pair that it sees."""
+        self._cut = np.maximum(share * (self._sizes[: len(share)] - [0, 1]), [1, 0]).astype(int)
+        """The numbers of tokens of the prefixes of both sides."""
+        self._past_from = np.arange(len(pairs))
+        if options.history:
+            self._past_from -= [*self._numbers_before(starts, options.history, rng)]
+        """The first of the pairs before each pair that it sees."""
 
     def __len__(self) -> int:
         return len(self._pairs) + len(self._cut)
 
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:
-        """The numbers of tokens of source and target, EOS included where there is one."""
-        source = self._ends + self._ahead + self._finished
-        whole = np.stack([source, self._pairs.targets.lengths], 1)
+        """The numbers of tokens of source and target, their past and EOS included."""
+        whole = self._sizes + np.stack([self._ahead + self._finished, 0 * self._ahead], 1)
         lengths = np.concatenate([whole, self._cut + np.array([0, 1])])  # BOS ends a prefix
+        sums = np.pad(self._sizes.cumsum(0), ((1, 0), (0, 0)))
+        past = sums[:-1] - sums[self._past_from]
+        lengths += np.tile(past, (len(lengths) // len(past), 1))
         return torch.from_numpy(lengths.astype(np.int32))
 
     def batch(self, rows: Sequence[int]) -> Batch:
@@ -92,23 +97,21 @@ class Windows:
         sources, targets = zip(*map(self._pair, rows), strict=True)
         left, right = (Ragged.of(side, vocabulary.dtype) for side in (sources, targets))
         windows = EncodedSplit(left, right, vocabulary)
-        ends = np.concatenate([self._ends, self._cut[:, 0]])[[*rows]]
+        ends = np.concatenate([self._sizes, self._cut])[:, 0][[*rows]]
         past = None
-        if self._before.any():
+        if (self._past_from < np.arange(len(self._pairs))).any():
             past = Past(*self._past(index, source=True), *self._past(index, source=False))
         return windows.batch(range(len(rows)))._replace(
             index=torch.from_numpy(index), source_end=torch.from_numpy(ends), past=past
         )
 
     def _numbers_before(
-        self, documents: Iterable[range], history: int, rng: np.random.Generator
+        self, starts: NDArray[np.int64], history: int, rng: np.random.Generator
     ) -> Iterator[int]:
         """Draw the number of pairs before each pair, up to `history` tokens on either side."""
-        sizes = np.stack([self._ends, self._pairs.targets.lengths], 1)
-        for places in documents:
-            for row in places:
-                totals = sizes[places.start : row][::-1].cumsum(0).max(1, initial=0)
-                yield int(rng.integers((totals <= history).sum() + 1))
+        for row, start in enumerate(starts):
+            totals = self._sizes[max(start, row - history) : row][::-1].cumsum(0).max(1, initial=0)
+            yield int(rng.integers((totals <= history).sum() + 1))
 
     def _past(
         self, index: NDArray[np.int64], source: bool
@@ -116,7 +119,7 @@ class Windows:
         """One side of the pairs before each of B pairs, padded on the left."""
         rows, end = (self._pairs.sources, -1) if source else (self._pairs.targets, None)
         found = [
-            [token for n in range(row - self._before[row], row) for token in rows[n][:end]][::-1]
+            [token for n in range(self._past_from[row], row) for token in rows[n][:end]][::-1]
             for row in index
         ]
         mirrored = Ragged.of(found, np.int64).padded(np.arange(len(index)), self._pad)
@@ -135,7 +138,7 @@ class Windows:
     def _source(self, row: int) -> list[int]:
         """The tokens of a source, and those that follow it."""
         eos = [self._pairs.vocabulary.eos] * bool(self._finished[row])
-        length, tokens = int(self._ends[row] + self._ahead[row]), list[int]()
+        length, tokens = int(self._sizes[row, 0] + self._ahead[row]), list[int]()
         while len(tokens) < length:
             tokens += self._pairs.sources[row][:-1].tolist()
             row += 1

@@ -71,6 +71,11 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
             "sentences=model needs a mechanism that streams, or a policy whose words are final, "
             "such as policy=local_agreement"
         )
+    if model.vocabulary.opening:
+        raise UserError(
+            "sentences=model with a multilingual model, which opens each sentence with a sign of "
+            "its target language: choose sentences=lines"
+        )
     if name == "pointer" and model.boundary is None:
         raise UserError(
             "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"

@@ -111,8 +111,7 @@ class Cascade:
         started, emitted = time.perf_counter(), heard.emission_time
         pieces = heard.words or (Piece(heard.text, heard.end),)
         words = [word for piece in pieces for word in self._take(piece)]
-        if heard.is_final:
-            words += self._finish()
+        words += self._finish() if heard.is_final else ()
         drafted = [] if heard.is_final else self._draft(heard.unconfirmed_text)
         if self._aware:
             emitted = self._free = max(emitted, self._free) + time.perf_counter() - started

@@ -18,8 +18,10 @@ from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.utils import entrypoint
 
+from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
+from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
 from simulmt.options import Config
 from simulmt.parts import load
@@ -32,10 +34,10 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
     """Reads and writes as the checkpoint's mechanism decides.
 
     A translation that ends before its source is finished only with the source. A line without words
-    has an empty translation.
+    has an empty translation. With `--sentences model` a line is a document.
     """
 
-    def __init__(self, args: Namespace, translator: Translator) -> None:
+    def __init__(self, args: Namespace, translator: Translator | StreamTranslator) -> None:
         self.translator = translator
         super().__init__(args)
 
@@ -48,6 +50,9 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         add("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
         dial = "dials of the model and their values, such as k=5"
         add("--dial", nargs="+", default=[], metavar="NAME=VALUE", help=dial)
+        kinds = "lines: a line is a sentence; model: a stream, whose sentences the model ends"
+        add("--sentences", choices=["lines", "model"], default="lines", help=kinds)
+        add("--cut", choices=CUTS, default="pointer", help="where a sentence of a stream ends")
         trusted = "packages that bring parts of the model, if they are not installed as plugins"
         add("--plugins", nargs="*", default=[], help=trusted)
 
@@ -66,7 +71,11 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
                     "evaluate with simulmt"
                 )
             trained, dials = checkpoint.load(Path(args.checkpoint)), _options("--dial", args.dial)
-            return cls(args, Translator.of(trained, args.device, policy, dials))
+            translator = Translator.of(trained, args.device, policy, dials)
+            if args.sentences == "lines":
+                return cls(args, translator)
+            model, cut = translator.model, cut_of(args.cut, translator.model, policy)
+            return cls(args, StreamTranslator(model, translator.subwords, cut, policy))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
@@ -80,10 +89,10 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
     def policy(self) -> Action:
         """Read the new source words, and write the words that they decide."""
         states = self.states
-        words = self.translator.read(" ".join(states.source[self._taken :]))
+        new: list[str | None] = states.source[self._taken :]
         self._taken = len(states.source)
-        if states.source_finished and self.translator.words_read:
-            words += self.translator.finish()
+        end = [None] if states.source_finished and self._taken else []
+        words = [word for read in [*new, *end] for word in self.translator.read(read)]
         if not words and not states.source_finished:
             return ReadAction()
         return WriteAction(" ".join(words), finished=states.source_finished)

@@ -54,6 +54,11 @@ class RunData:
                 subwords = construct(Subwords.train, options, "data.subwords", given)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
         train, documents = encoded["train"], splits["train"].documents
+        if documents and subwords.vocabulary.opening:
+            raise UserError(
+                "data.documents=true with the subwords of a multilingual model, which opens each "
+                "sentence with a sign of its target language: set data.documents=false"
+            )
         windows = Windows(train, documents.values(), data.windows) if documents else train
         return cls(corpus, subwords, encoded, windows)
 

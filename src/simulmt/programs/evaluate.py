@@ -94,6 +94,10 @@ class EvaluateOptions:
                 f"documents={self.documents} belongs to source=FILE and target=FILE: give these,"
                 " or leave it out for the model's own data"
             )
+        if self.cut != "pointer" and self.sentences != STREAM:
+            raise UserError(
+                f"cut={self.cut} has no effect without sentences={STREAM}: add it, or leave out cut"
+            )
         if self.sentences and self.word_ms:
             raise UserError(
                 f"word_ms={self.word_ms} with sentences={self.sentences}: computing time is only "

@@ -7,11 +7,10 @@ from typing import Annotated
 from annotated_types import Ge, Le, MinLen
 from omegaconf import DictConfig
 
-from simulmt.analysis.report_options import OneOrMany
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.run_directory import EVALUATED
-from simulmt.options import construct, pick
+from simulmt.options import OneOrMany, construct, pick
 from simulmt.programs.documents import print_figures
 from simulmt.programs.plain import plain
 from simulmt.scoring.conventions import STREAM_CONVENTIONS

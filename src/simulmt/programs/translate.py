@@ -74,6 +74,10 @@ class TranslateOptions:
                 f"{given} with {stream}, which reads standard input and writes text: leave it out;"
                 " `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
             )
+        if self.cut != "pointer" and self.sentences != STREAM:
+            raise UserError(
+                f"cut={self.cut} has no effect without sentences={STREAM}: add it, or leave out cut"
+            )
         if self.computation_aware and not jsonl:
             raise UserError("computation_aware=true with format=text: add format=jsonl")
         if self.picture is not None:
