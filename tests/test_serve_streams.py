@@ -219,17 +219,21 @@ def test_policies_that_end_no_sentences_are_not_offered(at) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "options", "why"),
+    ("chosen", "sentences", "why"),
     [
-        (["mechanism=soft"], [], "sentences=model needs a mechanism that streams"),
-        (["mechanism=multi_path"], [], "cut=pointer: the model was trained with model.boundaries="),
+        (["mechanism=soft"], "model", "sentences=model needs a mechanism that streams"),
+        (["mechanism=multi_path"], "model", "cut=pointer: the model was trained with model.bound"),
+        (["mechanism=multi_path"], "lines cut=reading", "cut=reading has no effect without sent"),
     ],
 )
 def test_a_model_that_ends_no_sentences_is_rejected_at_the_start(
-    trained_once, chosen, options, why
+    trained_once, chosen, sentences, why
 ) -> None:
     from simulmt.programs.serve import serve
 
     run = trained_once(*chosen)
+    chosen = configuration(
+        "serve", f"checkpoint={run}", "port=0", *f"sentences={sentences}".split()
+    )
     with pytest.raises(UserError, match=re.escape(why)):
-        serve(configuration("serve", f"checkpoint={run}", "port=0", "sentences=model", *options))
+        serve(chosen)

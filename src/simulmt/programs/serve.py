@@ -19,6 +19,7 @@ from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.options import Config, construct, pick
+from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
@@ -66,6 +67,9 @@ class ServeOptions(Limits):
     device: str
     plugins: list[str]
 
+    def __post_init__(self) -> None:
+        check_cut(self.cut, self.sentences)
+
 
 def serve(cfg: DictConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
@@ -100,7 +104,7 @@ def _sessions(options: ServeOptions) -> Sessions:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
         settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models, cut = [], options.cut if options.sentences == "model" else None
+    models, cut = [], options.cut if options.sentences == STREAM else None
     for path in places:
         run, full = checkpoint.load(path), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
