@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -103,17 +103,23 @@ def test_boundaries_are_drawn_where_the_model_ends_sentences(page, at, run) -> N
     wait_for(page, lambda: parts(page) == [*sources, "Anna"])
 
 
-def test_each_of_two_panes_draws_its_own_boundaries(page, run, monkeypatch) -> None:  # noqa: F811
-    with running([run], [Setting(), Setting(0, "own", {}, {"k": 1})], cut="pointer") as at:
+def test_each_of_two_panes_draws_its_own_boundaries(page, run) -> None:  # noqa: F811
+    with running([run], [Setting(), Setting(dials={"k": 1})], cut="pointer") as at:
         opened(page, at)
         page.keyboard.type(" ".join(WORDS) + " ")
         page.click("#end")
-        wait_for(page, lambda: page.locator("#waiting").is_hidden())
-        wait_for(page, lambda: " ".join(parts(page)).split() == WORDS)
-        own, _ = sentences(run, WORDS)
-        wait_for(page, lambda: len(translation(page)) > len(own))
-        alone = page.locator("#source p:not([data-pane='2'])").all_text_contents()
-        assert len([text for text in alone if text.strip()]) >= len(own)
+        streams = [interpreted(run, WORDS), interpreted(run, WORDS, k=1)]
+        for pane, events in enumerate(streams):
+            count = len(ends(events)) + 1  # and the next one, which is empty
+            wait_for(page, lambda p=pane, count=count: len(translation(page, p)) == count)
+        drawn, place = list[tuple[int, str]](), 0
+        for part in page.locator("#source p").all():
+            drawn += [(place, part.get_attribute("data-pane") or "")] * bool(place)
+            place += len(part.text_content().split())
+        first, second = ({*accumulate(end[2] for end in ends(events))} for events in streams)
+        labels = {at: "" if at in first & second else "12"[at in second] for at in first | second}
+        assert drawn == sorted(labels.items())
+        assert {"1", "2"} & {*labels.values()}, "with equal ends this says nothing"
         page.goto("about:blank")
 
 

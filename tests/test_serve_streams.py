@@ -49,10 +49,14 @@ def at(run):
         yield server
 
 
-def interpreted(run: Path, words: Sequence[str], policy: str = "own") -> list[Event]:
+def interpreted(
+    run: Path, words: Sequence[str], policy: str = "own", **dials: float
+) -> list[Event]:
     """The events of a stream that is translated by itself."""
     options = AGREES.options if policy == AGREES.policy else {}
-    one = Translator.of(checkpoint.load(run), "cpu", build_policy({"name": policy, **options}))
+    one = Translator.of(
+        checkpoint.load(run), "cpu", build_policy({"name": policy, **options}), dials
+    )
     stream = StreamTranslator(one.model, one.subwords, CUTS["pointer"], one.policy)
     return [*interpret_stream(stream, words)]
 
