@@ -55,12 +55,13 @@ def running(
     origins: tuple[str, ...] = (),
     frames: tuple[str, ...] = (),
     port: int = 0,
+    cut: str | None = None,
 ) -> Iterator[Running]:
-    """Serves runs on a port of this machine, by default a free one."""
+    """Serves runs on a port of this machine, by default a free one; with a cut, as streams."""
     offers, log = policy_offers([]), io.StringIO()
     trained = [checkpoint.load(run) for run in runs]
     models = [
-        Served(run.name, one, "cpu", offers, examples(one))
+        Served(run.name, one, "cpu", offers, examples(one), cut)
         for run, one in zip(runs, trained, strict=True)
     ]
     listening = server.open_socket("127.0.0.1", port)

@@ -19,7 +19,7 @@ import pytest
 from serving import LIMITS, Running, running, soon, words_of
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.serve import panes, sessions
-from simulmt.serve.messages import Setting, Written
+from simulmt.serve.messages import PaneStep, Setting, Written
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -166,7 +166,8 @@ def saved(page, button: str) -> str:
 
 
 def test_a_translation_that_is_longer_is_no_words_behind(page, at, monkeypatch):
-    monkeypatch.setattr(panes.Pane, "follow", lambda *_: (0, (Written("a", 1),) * 3))
+    one = PaneStep(0, (Written("a", 1),) * 3)
+    monkeypatch.setattr(panes.SentencePane, "follow", lambda *_: one)
     opened(page, at)
     page.keyboard.type("wir ")
     wait_for(page, lambda: translation(page) == ["a a a"])

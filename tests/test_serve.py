@@ -78,7 +78,7 @@ def test_a_failing_model_costs_its_sentence_alone(at, client, monkeypatch):
     start = len(at.log.getvalue())
     client.sentence("wir gehen .")
     with monkeypatch.context() as patch:
-        patch.setattr(serve_panes, "read_together", fail)
+        patch.setattr(serve_panes, "advance", fail)
         client.say("words", text="wir")
         assert client.get()["panes"][0]["failed"]
     client.say("words", text="gehen nach Hause")

@@ -120,7 +120,7 @@ def test_ctrl_c_while_the_first_words_are_read_is_no_fault_of_a_plugin(run, monk
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(panes, "read_together", interrupt)
+    monkeypatch.setattr(panes, "advance", interrupt)
     with pytest.raises(KeyboardInterrupt):
         serve(configuration("serve", f"checkpoint={run}", "port=0"))
 

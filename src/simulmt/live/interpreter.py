@@ -68,6 +68,8 @@ class Event(NamedTuple):
     """The number of source words read, of the sentence; in a stream, of the whole stream."""
     length: int = 0
     """After END, the number of source words of the sentence."""
+    heads: tuple[int, ...] = ()
+    """After WRITE in a stream, the source word at which each head stood, of the whole stream."""
 
 
 def interpret(

@@ -6,6 +6,8 @@ from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.document import Cut, DocumentStream
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY
+from simulmt.decoding.word_map import WordMap
 from simulmt.live.interpreter import END, Event
 from simulmt.models.model import Model
 
@@ -22,6 +24,8 @@ class StreamTranslator:
 
     full = False
     """A stream never ends by its length."""
+    search = GREEDY
+    """How drafts are made."""
 
     def __init__(
         self, model: Model, subwords: Tokenizer, cut: Cut, policy: Policy | None = None
@@ -35,6 +39,7 @@ class StreamTranslator:
         self.sentence = 1
         """The number of the sentence that is open."""
         self._told, self._delays = 0, list[int]()
+        self._begin, self._lengths, self._over = 0, list[int](), False
 
     def read(self, word: str | None) -> list[str]:
         """Read a word, or None for the end; return the words that are now decided.
@@ -49,13 +54,26 @@ class StreamTranslator:
         `Event.read` of a written word is its delay: the words of the stream that had been read when
         its last subword was written.
         """
-        end = [self.model.vocabulary.eos]
-        self.stream.read_word(end if word is None else self.subwords.encode(word))
+        for part in self.arriving(word):
+            self.stream.read_word(part)
+        yield from self.decided()
+
+    def arriving(self, word: str | None) -> list[list[int]]:
+        """What the stream reads next: the subwords of a word; EOS for None."""
+        self._over = word is None
+        subwords = [self.model.vocabulary.eos] if word is None else self.subwords.encode(word)
+        self._lengths.append(len(subwords))
+        return [subwords]
+
+    def decided(self) -> Iterator[Event]:
+        """The words that have become complete since the last call, and the ends of sentences."""
         for segment in self.stream.ended():
             yield from self._written(segment.written)
             yield Event("END", self.sentence, read=segment.read, length=len(segment.words))
             self.sentence, self._told, self._delays = self.sentence + 1, 0, []
-        if word is not None:
+            self._begin += len(segment.words)
+            del self._lengths[: len(segment.words)]
+        if not self._over:
             written = self.stream.stream.written
             self._delays += [self.stream.read] * (len(written.tokens) - len(self._delays))
             is_open = self.stream.stream.in_word
@@ -64,8 +82,12 @@ class StreamTranslator:
     def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
         words = self.subwords.decode(own.tokens).split()
         ends = self.subwords.words_touched(own.tokens).ends
+        numbered = enumerate(self._lengths, self._begin + 1)  # EOS counts as a word
+        source = WordMap(number for number, length in numbered for _ in range(length))
+        streams = not self.model.mechanism.offline
         for word, end in [*zip(words, ends, strict=True)][self._told : until]:
-            yield Event("WRITE", self.sentence, word, own.delays[end - 1])
+            heads = tuple(map(source.at, own.positions[end - 1])) if streams else ()
+            yield Event("WRITE", self.sentence, word, own.delays[end - 1], heads=heads)
             self._told += 1
 
     @property

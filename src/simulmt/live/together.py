@@ -3,9 +3,12 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
+from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
+
+Reader: TypeAlias = Translator | StreamTranslator
 
 
 def read_together(
@@ -22,11 +25,16 @@ def read_together(
     Returns:
         For each, the words that are now decided: what `read` or `finish` gives it alone.
     """
-    groups = defaultdict[Hashable, list[tuple[Translator, list[list[int]]]]](list)
+    advance(translators, words)
+    return [one.decided() for one in translators]
+
+
+def advance(translators: Sequence[Reader], words: Sequence[str | None]) -> None:
+    """The same without a result; `decided` of each translator returns what is new."""
+    groups = defaultdict[Hashable, list[tuple[Reader, list[list[int]]]]](list)
     for one, word in zip(translators, words, strict=True):
         groups[id(one.model), one.policy, one.search].append((one, one.arriving(word)))
     for group in groups.values():
         streams, parts = [one.stream for one, _ in group], [own for _, own in group]
         for turn in zip_longest(*parts, fillvalue=()):
             cast("Any", streams[0]).read_words(streams, turn)  # all are of one kind
-    return [one.decided() for one in translators]

@@ -11,7 +11,7 @@ import re
 from importlib.resources import files
 
 _LOOKS = ("base.css", "path.css", "live.css", "icon.svg")
-_SCRIPTS = ("live.js", "panes.js", "path.js", "record.js", "connection.js")
+_SCRIPTS = ("live.js", "panes.js", "stream.js", "path.js", "record.js", "connection.js")
 FILES = {"/": "live.html", **{f"/{name}": name for name in (*_LOOKS, *_SCRIPTS)}}
 """The files that a server gives out, by their paths."""
 _IMPORT = re.compile(r'^import .* from "\./([\w.]+)";\n', re.MULTILINE)

@@ -63,7 +63,13 @@ export class Connection {
     this.waits = 250;
     while (this.words > 0 && this.sent.length) this.words -= isWord(this.sent.shift());
     this.words = 0;
-    if (!word && ended !== "long") while (this.sent.length && this.sent.shift().type !== "end");
+    if (!word && ended === "end") while (this.sent.length && this.sent.shift().type !== "end");
+  }
+
+  settle(count) {  // the first words of those read; their sentences have ended in a stream that goes on
+    if (count) this.waits = 250;
+    this.words -= count;
+    while (count > 0 && this.sent.length) count -= isWord(this.sent.shift());
   }
 
   say(message) {  // in order, and not more words at once than may wait

@@ -1,29 +1,32 @@
 // The page that interprets: what is typed, pasted or played goes to the server, word by word.
 
 import {Connection} from "./connection.js";
-import {Pane, language, transcript} from "./panes.js";
+import {Pane, language} from "./panes.js";
 import {Record, save} from "./record.js";
+import {Source, StreamPane} from "./stream.js";
 
 const $ = id => document.getElementById(id);
 const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
-let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], line = null, current = 0, playing = null, settling = null, starter = null;
+let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], current = 0, settled = 0, stream = false, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
-const record = new Record();
+const record = new Record(), source = new Source($("source"));
 
 const connection = new Connection({
   welcome(greeting, again, reason) {  // returns what to send first
-    const same = JSON.stringify(models) === JSON.stringify(greeting.models);
+    const turns = stream !== (greeting.sentences === "model");
+    const same = !turns && JSON.stringify(models) === JSON.stringify(greeting.models);
     ({models, most_panes: most, longest_word: longest} = greeting);
     asked = [];
     clearTimeout(settling);
     settling = null;
     if (current) {  // an open sentence, which begins again
-      line.replaceChildren();
+      source.again(settled);
       for (const own of inForce) own.again();
       record.again();
-      current = 0;
+      current = settled = 0;
     }
+    if (turns) turn();
     const why = reason ? `The session ended (${reason}); another one has begun` : "The connection was lost or the server restarted";
     const others = !same && panes.length ? "The server has other models or policies now." : "";
     tell(`${again ? `${why}. The open sentence was typed again. ` : ""}${others}`);
@@ -48,6 +51,14 @@ const connection = new Connection({
     if (!on && !reason) tell("The server does not answer. What you type is kept, and translated once it is back.");
   },
 });
+
+function turn() {  // from sentences to a stream, or back
+  stream = !stream;
+  document.body.classList.toggle("stream", stream);
+  $("source").dir = stream ? "auto" : "";
+  $("text").placeholder = stream ? "any text; line ends are spaces" : "a line for each sentence";
+  for (const node of document.querySelectorAll("[data-other]")) [node.textContent, node.dataset.other] = [node.dataset.other, node.textContent];
+}
 
 function introduce() {  // the languages, and sentences to try
   const pairs = new Set(models.map(({languages}) => languages.map(language).join(" to ")));
@@ -85,7 +96,7 @@ function tell(text) {
 // panes
 
 function pane(setting) {
-  const own = new Pane(models, setting, {changed: change, rejected: tell, closed: () => remove(own)});
+  const own = new (stream ? StreamPane : Pane)(models, setting, {changed: change, rejected: tell, closed: () => remove(own)});
   return own;
 }
 
@@ -175,26 +186,33 @@ function refuse(text) {  // a choice makes no sense: ask for what is in force, u
 function step(message) {
   if (message.sentence !== current) {
     current = message.sentence;
-    line = line && !line.textContent.trim() ? line : transcript($("source"));
+    source.begin();
     for (const own of inForce) own.sentence();
     record.begin(inForce.map(({used}) => used));
     $("start").hidden = true;
     $("transcript").disabled = $("events").disabled = false;
   }
-  if (message.word) line.append(`${message.word} `);
-  $("source").scrollTo(0, $("source").scrollHeight);
-  message.panes.forEach((own, i) => inForce[i].step(message, own));
+  if (message.word) source.append(message.word);
+  message.panes.forEach((own, i) => {
+    let place = inForce[i].begun;
+    for (const {length} of own.ends ?? []) source.end(place += length, inForce.length > 1 ? `${i + 1}` : "");
+    inForce[i].step(message, own);
+  });
   record.step(message, inForce.map(({text}) => text));
+  const before = settled;
+  settled = message.ended ? 0 : Math.min(...inForce.map(({begun}) => begun));
   if (message.ended) current = 0;
+  else connection.settle(settled - before);
   if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
   const failed = inForce.filter((own, i) => message.panes[i].failed).map(({decider}) => decider);
-  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. The rest of the sentence is skipped.`);
+  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. ${stream ? "Its sentence ends here, and the next word begins another" : "The rest of the sentence is skipped"}.`);
 }
 
 // what goes
 
-function feed(text) {  // whole words; a line end ends a sentence
-  text.split(/\r\n|[\r\n]/).forEach((part, i) => {
+function feed(text) {  // whole words; a line end ends a sentence, but in a stream it is a space
+  if (stream) text.split(GAP).forEach(send);
+  else text.split(/\r\n|[\r\n]/).forEach((part, i) => {
     if (i) connection.say({type: "end"});
     for (const word of part.split(GAP)) send(word);
   });
@@ -236,7 +254,10 @@ $("word").onpaste = event => {
   feed(whole.slice(0, last));
   $("word").value = whole.slice(last);
 };
-$("end").onclick = end;
+$("end").onclick = () => {
+  end();
+  if (stream) connection.say({type: "end"});
+};
 $("add").onclick = add;
 $("transcript").onclick = () => save("transcript.txt", record.transcript());
 $("events").onclick = () => save("events.jsonl", record.events());
@@ -253,7 +274,7 @@ function play(text) {
   let next = 0, due = performance.now();
   const tick = () => {
     while (next < words.length && /[\r\n]/.test(words[next])) {
-      connection.say({type: "end"});
+      if (!stream) connection.say({type: "end"});
       next++;
     }
     if (next === words.length) return stop();

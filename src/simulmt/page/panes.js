@@ -6,9 +6,10 @@ const KEPT = 30, GONE = 1200;  // sentences; milliseconds
 
 export function transcript(host, line) {  // the paragraph of a new sentence
   const paragraph = document.createElement("p");
-  paragraph.dir = "auto";
+  if (!host.dir) paragraph.dir = "auto";
   host.append(paragraph);
-  while (host.children.length > KEPT) host.firstElementChild.remove();
+  if (host.children.length > 2 * KEPT)  // rarely: in a stream, the text before them is set again
+    while (host.children.length > KEPT) host.firstElementChild.remove();
   line?.scrollTo(0, line.scrollHeight);
   return paragraph;
 }
@@ -134,7 +135,7 @@ export class Pane {
   sentence() {  // begin another
     if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild, this.box);
     this.words = [];
-    this.erased = 0;
+    this.begun = this.erased = 0;  // source words of a stream's sentences that have ended; words taken back
     this.path.clear();
     this.figure("behind", 0);
     this.figure("lag", "–");
@@ -170,7 +171,8 @@ export class Pane {
     this.node.querySelector(`.${name}`).textContent = value;
   }
 
-  step({read, word, ended}, {kept, words, lag, ms, failed}) {
+  step(message, own) {
+    const {word, ended} = message, {kept, words, failed} = own;
     this.line.classList.toggle("failed", failed);
     const before = [this.path.columns.length, Math.min(kept, this.words.length)];
     if (word) this.path.column(word);
@@ -179,11 +181,15 @@ export class Pane {
     if (furthest > this.path.columns.length) this.path.column("</s>");
     for (const one of words) this.write(one, this.revises && !ended);
     if (ended) for (const span of this.words) span.classList.remove("open");
+    this.show(message, own, before);
+  }
+
+  show({read, ended}, {words, lag, ms}, before) {  // what is new since so many columns and rows
     this.path.fit();
     this.path.open(!ended);
     this.path.show(this.path.columns.length, this.path.rows.length, ...before);
     this.path.follow();
-    this.figure("behind", Math.max(0, read - this.words.length));
+    this.figure("behind", Math.max(0, read - this.begun - this.words.length));
     this.figure("lag", lag === null ? "–" : lag.toFixed(2));
     this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
     this.figure("erased", this.erased);
@@ -213,12 +219,16 @@ export class Pane {
     this.path.keep(kept);
   }
 
-  write({text, delay, heads}, open) {
+  write(one, open) {
     const span = document.createElement("span");
-    span.textContent = text;
-    span.classList.toggle("open", open);
+    span.textContent = one.text;
+    span.classList.toggle("open", Boolean(open));
     this.line.append(span, " ");
     this.words.push(span);
+    this.row(one);
+  }
+
+  row({text, delay, heads}) {
     const {marks} = this.path.row(text, delay), count = new Map();
     for (const place of heads) if (place) count.set(place, (count.get(place) ?? 0) + 1);
     for (const [place, n] of count) {

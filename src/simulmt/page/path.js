@@ -39,7 +39,7 @@ export class Path {
     this.clear();
   }
 
-  clear() {
+  clear(begun = 0) {  // `begun` columns have been read before the first row
     for (const svg of [this.top, this.left, this.cells]) svg.replaceChildren();
     const {size} = this;
     const pattern = make("pattern", {id: this.rules, width: size, height: size, patternUnits: "userSpaceOnUse"}, make("defs", {}, this.cells));
@@ -49,6 +49,9 @@ export class Path {
     [this.shades, this.grid, this.lines, this.marks] = ["g", "rect", "g", "g"].map(name => make(name, {}, this.cells));
     set(this.grid, {fill: `url(#${this.rules})`});
     this.front = [make("rect", {class: "read"}, this.shades), make("rect", {class: "new"}, this.shades), make("path", {class: "stair"}, this.lines)];
+    this.edge = make("path", {class: "edge"}, this.lines);
+    this.begun = begun;
+    this.ends = null;
     this.columns = [];
     this.rows = [];
     this.above = this.beyond = 0;
@@ -69,7 +72,7 @@ export class Path {
   }
 
   row(name, delay) {  // one more target word, after `delay` columns; returns groups to draw in
-    const {size} = this, i = this.rows.length, before = i ? this.rows[i - 1].delay : 0;
+    const {size} = this, i = this.rows.length, before = i ? this.rows[i - 1].delay : this.begun;
     const place = {transform: `translate(0 ${i * size})`};
     const label = make("text", {x: -MARGIN, y: this.middle(i) + 4.5, "text-anchor": "end"}, this.labels, short(name, LABEL));
     make("title", {}, label, name);
@@ -79,6 +82,10 @@ export class Path {
     make("path", {d: `M${before * size} 0H${delay * size}V${size}`, class: "stair"}, groups[1]);
     this.rows.push({label, groups, delay, wide: width(name) + 2 * MARGIN});
     return {lines: groups[1], marks: groups[2]};
+  }
+
+  bound(column, row) {  // a sentence ends behind so many columns and rows
+    this.ends = [column * this.size, row * this.size];
   }
 
   keep(count) {  // take back the rows after the first so many
@@ -95,6 +102,8 @@ export class Path {
     set(this.left, {width: this.beside, height: high});
     set(this.labels, {transform: `translate(${this.beside} 0)`});
     set(this.cells, {width: right, height: high});
+    const [x, y] = this.ends ?? [];
+    set(this.edge, {d: this.ends ? `M${x} 0V${high}M0 ${y}H${Math.max(wide, x + size)}` : ""});
     set(this.grid, {width: lines && wide + 1, height: lines && this.rows.length * size + 1});
   }
 
@@ -106,7 +115,7 @@ export class Path {
     tell(this.columns, readBefore, read);
     tell(this.rows.map(row => row.label), writtenBefore, written);
     this.rows.forEach(({groups}, i) => groups.forEach(group => group.classList.toggle("unseen", i >= written)));
-    const {size} = this, y = written * size, start = written ? this.rows[written - 1].delay * size : 0;
+    const {size} = this, y = written * size, start = (written ? this.rows[written - 1].delay : this.begun) * size;
     const end = Math.max(read * size, start), [before, fresh, line] = this.front;  // for the next row
     set(before, {y, width: start, height: size});
     set(fresh, {x: start, y, width: end - start, height: size});

@@ -10,7 +10,8 @@ export class Record {
   }
 
   again() {  // the sentence begins again
-    this.sentences.pop();
+    const now = this.sentences.pop();
+    if (now.events[0].panes[0].ends) this.sentences.push({...now, lost: true});  // a stream; its ended sentences stay
   }
 
   step(message, translations) {
@@ -22,14 +23,39 @@ export class Record {
   }
 
   transcript() {  // a paragraph for each sentence: its source, then each translation
-    return this.sentences.map(({source, translations, panes, failed}) =>
-      [source.join(" "), ...translations.map((text, i) => `${label(panes[i])}${failed[i] ? ", failed" : ""}: ${text}`)].join("\n")).join("\n\n") + "\n";
+    return this.sentences.flatMap(one => one.events[0].panes[0].ends ? streamed(one) : paragraph(one)).join("\n\n") + "\n";
   }
 
   events() {  // a line for each: the panes of each sentence, and the steps as the server sent them
     return this.sentences.flatMap(({panes, events}, i) => [{type: "panes", sentence: i + 1, panes}, ...events])
       .map(event => `${JSON.stringify(event)}\n`).join("");
   }
+}
+
+function paragraph({source, translations, panes, failed}) {
+  return [source.join(" "), ...translations.map((text, i) => `${label(panes[i])}${failed[i] ? ", failed" : ""}: ${text}`)].join("\n");
+}
+
+function streamed({panes, events, lost}) {  // pane by pane, since each ends its own sentences
+  return panes.flatMap((pane, i) => {
+    const found = [], source = [];
+    let target = [];
+    const end = (length, failed) => {
+      found.push(paragraph({source: source.splice(0, length), translations: [target.join(" ")], panes: [pane], failed: [failed]}));
+      target = [];
+    };
+    for (const {word, panes: steps} of events) {
+      const {words, ends, failed} = steps[i], texts = words.map(({text}) => text);
+      if (word) source.push(word);
+      ends.forEach(({written, length}, n) => {
+        target.push(...texts.slice(ends[n - 1]?.written ?? 0, written));
+        end(length, failed);
+      });
+      target.push(...texts.slice(ends.at(-1)?.written ?? 0));
+    }
+    if (source.length && !lost) end(source.length, false);
+    return found;
+  });
 }
 
 function label({name, policy, options, dials}) {

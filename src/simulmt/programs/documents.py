@@ -27,6 +27,18 @@ STREAM, LINES, PUNCTUATION = "model", "lines", "punctuation"
 """Who ends a sentence: the model, the lines of the split, or punctuation; else a file."""
 
 
+def check_cut(cut: str, sentences: str | None) -> None:
+    """Check the options `cut` and `sentences`.
+
+    Raises:
+        UserError: `cut` has no effect.
+    """
+    if cut != "pointer" and sentences != STREAM:
+        raise UserError(
+            f"cut={cut} has no effect without sentences={STREAM}: add it, or leave out cut"
+        )
+
+
 @dataclass(frozen=True)
 class DocumentDecoding:
     """How documents are decoded.

@@ -27,7 +27,7 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.parts.builders import build_policy, other_policy, pick_device
-from simulmt.programs.documents import STREAM, DocumentDecoding
+from simulmt.programs.documents import STREAM, DocumentDecoding, check_cut
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
@@ -94,10 +94,7 @@ class EvaluateOptions:
                 f"documents={self.documents} belongs to source=FILE and target=FILE: give these,"
                 " or leave it out for the model's own data"
             )
-        if self.cut != "pointer" and self.sentences != STREAM:
-            raise UserError(
-                f"cut={self.cut} has no effect without sentences={STREAM}: add it, or leave out cut"
-            )
+        check_cut(self.cut, self.sentences)
         if self.sentences and self.word_ms:
             raise UserError(
                 f"word_ms={self.word_ms} with sentences={self.sentences}: computing time is only "

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
 from annotated_types import Ge, Le
@@ -19,6 +19,7 @@ from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.options import Config, construct, pick
+from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
@@ -54,6 +55,8 @@ class ServeOptions(Limits):
     checkpoint2: Path | None
     policy: Config
     policy2: Any
+    sentences: Literal["lines", "model"]
+    cut: Literal["pointer", "likelihood", "reading"]
     dial: Dials
     dial2: Dials
     host: str
@@ -63,6 +66,9 @@ class ServeOptions(Limits):
     log_text: bool
     device: str
     plugins: list[str]
+
+    def __post_init__(self) -> None:
+        check_cut(self.cut, self.sentences)
 
 
 def serve(cfg: DictConfig) -> None:
@@ -98,11 +104,11 @@ def _sessions(options: ServeOptions) -> Sessions:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
         settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models = []
+    models, cut = [], options.cut if options.sentences == STREAM else None
     for path in places:
         run, full = checkpoint.load(path), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
-        models.append(Served(name, run, options.device, offers, examples(run)))
+        models.append(Served(name, run, options.device, offers, examples(run), cut))
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:

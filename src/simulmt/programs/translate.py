@@ -22,7 +22,7 @@ from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
-from simulmt.programs.documents import STREAM
+from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.line_job import LineJob
 from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import Dials, plain
@@ -74,10 +74,7 @@ class TranslateOptions:
                 f"{given} with {stream}, which reads standard input and writes text: leave it out;"
                 " `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
             )
-        if self.cut != "pointer" and self.sentences != STREAM:
-            raise UserError(
-                f"cut={self.cut} has no effect without sentences={STREAM}: add it, or leave out cut"
-            )
+        check_cut(self.cut, self.sentences)
         if self.computation_aware and not jsonl:
             raise UserError("computation_aware=true with format=text: add format=jsonl")
         if self.picture is not None:

@@ -20,8 +20,9 @@ LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
 PANES = 2
 """The most panes of a session."""
-Ending: TypeAlias = Literal["", "end", "long"]
-"""Why a sentence ends: the client ended it, or it is too long; else empty."""
+Ending: TypeAlias = Literal["", "end", "long", "panes"]
+"""Why a sentence or a stream ends: the client ended it, it is too long, or, for a stream, other
+panes were chosen; else empty."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,17 @@ class Words:
 
 @dataclass(frozen=True)
 class End:
-    """The sentence has ended."""
+    """The sentence, or the stream, has ended."""
 
     type: Literal["end"] = "end"
 
 
 @dataclass(frozen=True)
 class Panes:
-    """From a client, the panes of the next sentence; from the server, the panes from now on."""
+    """From a client, the panes of the next sentence; from the server, the panes from now on.
+
+    A stream ends at once, and another begins with these panes.
+    """
 
     panes: Annotated[tuple[Setting, ...], Len(1, PANES)]
     type: Literal["panes"] = "panes"
@@ -113,15 +117,45 @@ class PaneStep:
 
 
 @dataclass(frozen=True)
-class Step:
-    """All panes have read a word, or the end of the sentence.
+class SentenceEnd:
+    """A pane has ended a sentence of a stream.
 
     Attributes:
-        sentence: The number of the sentence, from 1.
+        sentence: The number of the sentence in this pane, from 1.
+        written: How many of the step's target words precede the end.
+        length: The number of its source words; those that were read after them belong to the next
+            sentence.
+    """
+
+    sentence: int
+    written: int
+    length: int
+
+
+@dataclass(frozen=True)
+class StreamPaneStep(PaneStep):
+    """What one pane did with a source word of a stream.
+
+    `kept` and `lag` are of the open sentence; delays and heads count the words of the stream. A
+    pane that has failed ends its sentence and begins again with the next word.
+
+    Attributes:
+        ends: The sentences that have ended.
+    """
+
+    ends: tuple[SentenceEnd, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """All panes have read a word, or the end of the sentence or of the stream.
+
+    Attributes:
+        sentence: The number of the sentence, or of the stream, from 1.
         read: The number of its words that are read.
         word: The source word; empty at the end.
         panes: One for each pane.
-        ended: Why the sentence has ended, if it has.
+        ended: Why the sentence or the stream has ended, if it has.
     """
 
     sentence: int
@@ -205,6 +239,13 @@ class Welcome:
     most_panes: int = PANES
     longest_word: int = LONGEST_WORD
     type: Literal["welcome"] = "welcome"
+
+
+@dataclass(frozen=True)
+class StreamWelcome(Welcome):
+    """The greeting of a server whose models end the sentences."""
+
+    sentences: Literal["model"] = "model"
 
 
 FromServer: TypeAlias = Welcome | Step | Panes | Notice

@@ -12,8 +12,10 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from simulmt.attention import Mechanism
+from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
+from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
@@ -39,6 +41,8 @@ class Served:
         device: `auto`, `cpu` or `cuda`.
         policies: all policies, with their default options.
         examples: source sentences to try.
+        cut: where the model ends a sentence in the source, a name of `CUTS`; None if clients end
+            sentences.
 
     Raises:
         UserError: as for `Trained.build`.
@@ -51,8 +55,9 @@ class Served:
         device: str,
         policies: Sequence[PolicyOffer],
         examples: Sequence[str] = (),
+        cut: str | None = None,
     ) -> None:
-        self._device = pick_device(device)
+        self._device, self.cut = pick_device(device), cut
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
         self._model = lru_cache(_KEPT)(self._build)
@@ -60,6 +65,8 @@ class Served:
         dials = options_of(type(mechanism.schedule), mechanism.dials, {})
         layers, described = self._model((), None).attending_layers, trained.manifest
         offers = tuple(contained(suited, offer, mechanism, layers) for offer in policies)
+        if cut is not None:
+            offers = tuple(contained(self._ending, offer, cut) for offer in offers)
         languages = described.source_language, described.target_language
         self.offer = ModelOffer(name, mechanism.name, languages, dials, offers, tuple(examples))
 
@@ -74,14 +81,31 @@ class Served:
         model = self._model(tuple(sorted(setting.dials.items())), policy)
         return Translator(model, self._trained.subwords, self._device, policy)
 
+    def stream(self, setting: Setting, cut: str) -> StreamTranslator:
+        """Return a separate translator for a pane of a stream.
+
+        Raises:
+            UserError: as for `translator` and `cut_of`.
+        """
+        one = self.translator(setting)
+        chosen = cut_of(cut, one.model, one.policy)
+        return StreamTranslator(one.model, one.subwords, chosen, one.policy)
+
+    def _ending(self, offer: PolicyOffer, cut: str) -> PolicyOffer:
+        """Return a policy as it is if it ends sentences, or else as impossible."""
+        try:
+            cut_of(cut, self._model((), None), _policy(offer))
+        except UserError as error:
+            return replace(offer, unsuitable=str(error), possible=False)
+        return offer
+
     def _build(self, dials: tuple[tuple[str, float], ...], policy: Policy | None) -> Model:
         return self._trained.build(dict(dials), policy).to(self._device)
 
 
 def suited(offer: PolicyOffer, mechanism: Mechanism, layers: int) -> PolicyOffer:
     """Return a policy with what it demands of a model, whose `layers` attend to the source."""
-    options = {option.name: option.value for option in offer.options}
-    if (policy := build_policy({"name": offer.name, **options})) is None:
+    if (policy := _policy(offer)) is None:
         return offer
     demands = policy.demands(mechanism)
     misfit = demands.misfit(layers)
@@ -92,6 +116,10 @@ def suited(offer: PolicyOffer, mechanism: Mechanism, layers: int) -> PolicyOffer
         unsuitable=misfit or demands.unsuited,
         possible=not misfit,
     )
+
+
+def _policy(offer: PolicyOffer) -> Policy | None:
+    return build_policy({"name": offer.name, **{one.name: one.value for one in offer.options}})
 
 
 def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:

@@ -2,48 +2,85 @@
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from simulmt.data.text import normalise
 from simulmt.decoding.policy import common_length
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.latency import average_lagging
-from simulmt.live.together import read_together
+from simulmt.live.together import Reader, advance
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.serve.messages import PaneStep, Setting, Written
 from simulmt.serve.models import contained
 
+R = TypeVar("R", bound=Reader)
 _log = logging.getLogger("simulmt.serve")
 
 
-class Pane:
-    """What one translator has shown of a sentence.
+class Pane(ABC, Generic[R]):
+    """What one translator has shown of the open sentence.
 
     Args:
         setting: what the pane shows.
         translator: translates for this pane alone.
 
     Attributes:
-        failed: True if the model or the policy has failed on the sentence.
+        source: The source words that were read.
+        words: The target words that are shown.
+        delays: How many of the source words had been read when each target word was written.
+        ended: The number, source and translation of the sentences of a stream that ended with the
+            last word.
+        failed: True if the pane reads no more of the sentence, as the model or the policy failed.
     """
 
-    def __init__(self, setting: Setting, translator: Translator) -> None:
+    def __init__(self, setting: Setting, translator: R) -> None:
         self.setting, self.translator, self.failed = setting, translator, False
-        self.words, self.delays = list[str](), list[int]()
+        self.source, self.words, self.delays = list[str](), list[str](), list[int]()
+        self.ended = list[tuple[int, str, str]]()
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Begin another sentence, or another stream."""
+
+    def ready(self) -> R:
+        """Return the translator, which can read a word."""
+        return self.translator
+
+    @abstractmethod
+    def follow(self, ended: bool) -> PaneStep:
+        """Return what the pane did with the last word, without its lag and time."""
+
+    @abstractmethod
+    def fail(self) -> PaneStep:
+        """Return what the pane did with a word that it could not read."""
+
+
+AnyPane: TypeAlias = Pane[Any]
+"""A pane of sentences or of a stream."""
+
+
+class SentencePane(Pane[Translator]):
+    """A pane whose sentences the client ends."""
 
     def reset(self) -> None:
         """Begin another sentence."""
         self.translator.reset()
-        self.words, self.delays, self.failed = [], [], False
+        self.source, self.words, self.delays, self.failed = [], [], [], False
 
-    def follow(self, ended: bool) -> tuple[int, tuple[Written, ...]]:
+    def follow(self, ended: bool) -> PaneStep:
         """Return how many words stay after the last read, and those that are new."""
         translator = self.translator
+        translator.decided()
         if translator.revises:
             return self._revise(translator.words_written if ended else translator.shown)
         written, read = translator.stream.written, translator.words_read
@@ -55,16 +92,21 @@ class Pane:
         streams = not translator.model.mechanism.offline
         heads = (written.positions[end - 1] if streams else () for end in ends)
         places = (tuple(map(stops.at, one)) for one in heads)
-        return kept, tuple(map(Written, self.words, self.delays, places))[kept:]
+        return PaneStep(kept, tuple(map(Written, self.words, self.delays, places))[kept:])
 
-    def _revise(self, words: list[str]) -> tuple[int, tuple[Written, ...]]:
+    def _revise(self, words: list[str]) -> PaneStep:
         kept, read = common_length([self.words, words]), len(self.translator.words_read)
         self.words = words
         self.delays = self.delays[:kept] + [read] * (len(words) - kept)
-        return kept, tuple(Written(word, read) for word in words[kept:])
+        return PaneStep(kept, tuple(Written(word, read) for word in words[kept:]))
+
+    def fail(self) -> PaneStep:
+        """Skip the word, and the rest of the sentence."""
+        self.failed = True
+        return PaneStep(len(self.words), failed=True)
 
 
-def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
+def read_words(turns: Sequence[tuple[AnyPane, str]]) -> dict[AnyPane, PaneStep]:
     """Let panes read, in a batch for each model; a model has one policy.
 
     A pane that fails reads nothing more until its sentence has ended.
@@ -75,42 +117,42 @@ def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     Returns:
         What each pane did.
     """
-    groups = defaultdict[Model, list[tuple[Pane, str]]](list)
+    groups = defaultdict[Model, list[tuple[AnyPane, str]]](list)
     for pane, word in turns:  # panes of a model are computed, and timed, together
+        pane.source += [normalise(word)] if word else []
         if not pane.failed:
             groups[pane.translator.model].append((pane, word))
-    steps = {pane: PaneStep(len(pane.words), failed=True) for pane, _ in turns}
+    steps = dict[AnyPane, PaneStep]()
     for group in groups.values():
         try:
             steps |= contained(_read_together, *zip(*group, strict=True))
         except UserError as error:  # the other sentences go on
             policy, debug = group[0][0].setting.policy, _log.isEnabledFor(logging.DEBUG)
             _log.error("error policy=%s: %s", policy, error, exc_info=debug)
-            for pane, _ in group:
-                pane.failed = True
-    return steps
+    return {pane: steps.get(pane) or pane.fail() for pane, _ in turns}
 
 
-def warm_up(pane: Pane) -> None:
+def warm_up(pane: AnyPane) -> None:
     """Let a pane read a sentence of one word: the first one of a process takes longest.
 
     Raises:
         UserError: as for `contained`.
     """
+    pane.source.append("a")
     for word in ("a", ""):
         contained(_read_together, [pane], [word])
 
 
-def _read_together(panes: Sequence[Pane], words: Sequence[str]) -> dict[Pane, PaneStep]:
+def _read_together(panes: Sequence[AnyPane], words: Sequence[str]) -> dict[AnyPane, PaneStep]:
     started = time.perf_counter()
-    read_together([pane.translator for pane in panes], [word or None for word in words])
+    advance([pane.ready() for pane in panes], [word or None for word in words])
     passed = round(1000 * (time.perf_counter() - started), 2)
-    shown = [pane.follow(not word) for pane, word in zip(panes, words, strict=True)]
+    steps = [pane.follow(not word) for pane, word in zip(panes, words, strict=True)]
     delays = [torch.tensor(pane.delays, dtype=torch.float32) for pane in panes]
-    read = torch.tensor([len(pane.translator.words_read) for pane in panes])
+    read = torch.tensor([len(pane.source) for pane in panes])
     written = torch.tensor([len(pane.delays) for pane in panes])
     lags = average_lagging(pad_sequence(delays, batch_first=True), read, written).tolist()
     return {
-        pane: PaneStep(*new, round(lag, 2) if pane.delays else None, passed)
-        for pane, new, lag in zip(panes, shown, lags, strict=True)
+        pane: replace(step, lag=round(lag, 2) if pane.delays else None, ms=passed)
+        for pane, step, lag in zip(panes, steps, lags, strict=True)
     }

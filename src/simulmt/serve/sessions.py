@@ -19,12 +19,13 @@ from simulmt.live.translator import typed_words
 from simulmt.serve import messages
 from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
 from simulmt.serve.models import Served, contained
-from simulmt.serve.panes import Pane, read_words
+from simulmt.serve.panes import AnyPane, SentencePane, read_words
+from simulmt.serve.stream_pane import StreamPane
 
 UNSENT = 64
 """The messages, beyond two for each word that may wait, after which a slow client is closed."""
 WaitingWords: TypeAlias = Annotated[int, Ge(1), Le(4000)]
-Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
+Turn: TypeAlias = tuple[Sequence[AnyPane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -35,7 +36,7 @@ class Limits:
     Args:
         sessions: the most sessions at once.
         message_bytes: the most bytes of a message.
-        words: the most words of a sentence; a longer one is ended there.
+        words: the most words of a sentence that a client ends; a longer one is ended there.
         waiting: the most words of a session that wait for the model.
         idle: seconds without a message after which a session ends.
     """
@@ -60,7 +61,7 @@ class Session:
         self.number, self._all, self._limits = number, sessions, sessions.limits
         self.waiting, self.unsent = asyncio.Queue[str | Panes](), asyncio.Queue[str]()
         self.over, self._sentence, self._read = "", 1, 0
-        self._panes, self._chosen = list[Pane](), list[Pane]()
+        self._panes, self._chosen = list[AnyPane](), list[AnyPane]()
 
     def receive(self, text: str | bytes) -> None:
         """Queue a client's message; the answer to a malformed or too large one is a fault."""
@@ -115,27 +116,37 @@ class Session:
             self._read += bool(item)
             ended = await self._step(item, "" if item else "end")
             full = any(pane.translator.full for pane in self._panes)
-            if not ended and (full or self._read >= self._limits.words):
+            full |= self._read >= self._limits.words and not self._all.of_streams
+            if full and not ended:
                 ended = await self._step("", "long")
             if ended:
                 self._finish(ended)
-        if self._chosen and not self._read:  # from the next sentence on
+        if self._chosen and self._read and self._all.of_streams:
+            self._finish(await self._step("", "panes"))
+        if self._chosen and not self._read:  # from the next sentence or stream on
             self._panes, self._chosen = self._chosen, []
             self.send(Panes(tuple(pane.setting for pane in self._panes)))
 
     async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
-        """Read a word or the end of the sentence; return why the sentence has ended, if it has."""
+        """Read a word or the end; return why the sentence or the stream has ended, if it has."""
         done = await self._all.read(self._panes, word)
+        for place, pane in enumerate(self._panes, 1):
+            for number, source, text in pane.ended:
+                numbers = self.number, place, number, len(source.split())
+                _log.info("sentence session=%d pane=%d number=%d read=%d ended=model", *numbers)
+                if self._all.log_text:
+                    _log.info("text session=%d source=%r panes=%r", self.number, source, [text])
         self.send(Step(self._sentence, self._read, word, done, ended))
         return ended
 
     def _finish(self, ended: messages.Ending) -> None:
-        """Log the sentence, and begin another."""
+        """Log the sentence or the stream, and begin another."""
+        what = "stream" if self._all.of_streams else "sentence"
         numbers = self.number, self._sentence, self._read
-        _log.info("sentence session=%d number=%d read=%d ended=%s", *numbers, ended)
-        if self._all.log_text:
+        _log.info("%s session=%d number=%d read=%d ended=%s", what, *numbers, ended)
+        if self._all.log_text and not self._all.of_streams:
             texts = [" ".join(pane.words) for pane in self._panes]
-            source = max(" ".join(pane.translator.words_read) for pane in self._panes)  # the whole
+            source = " ".join(self._panes[0].source)
             _log.info("text session=%d source=%r panes=%r", self.number, source, texts)
         self._sentence, self._read = self._sentence + 1, 0
         for pane in self._panes:
@@ -172,7 +183,8 @@ class Sessions:
             return session
         self.open.add(session)
         offers = tuple(model.offer for model in self.models)
-        session.send(messages.Welcome(offers, self.limits.waiting))
+        welcome = messages.StreamWelcome if self.of_streams else messages.Welcome
+        session.send(welcome(offers, self.limits.waiting))
         session.waiting.put_nowait(Panes(tuple(self.panes)))
         _log.info("began session=%d", session.number)
         return session
@@ -182,17 +194,25 @@ class Sessions:
         self.open.discard(session)
         _log.info("ended session=%d why=%r", session.number, session.over or "the server stops")
 
-    def pane(self, setting: Setting) -> Pane:
+    @property
+    def of_streams(self) -> bool:
+        """True if a session is one stream, whose sentences the models end."""
+        return any(model.cut for model in self.models)
+
+    def pane(self, setting: Setting) -> AnyPane:
         """Return a pane.
 
         Raises:
-            UserError: no such model, or as for `Served.translator`.
+            UserError: no such model, or as for `Served.translator` and `Served.stream`.
         """
         if setting.model >= len(self.models):
             raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
-        return Pane(setting, self.models[setting.model].translator(setting))
+        served = self.models[setting.model]
+        if served.cut:
+            return StreamPane(setting, served.stream(setting, served.cut))
+        return SentencePane(setting, served.translator(setting))
 
-    async def read(self, panes: Sequence[Pane], word: str) -> tuple[PaneStep, ...]:
+    async def read(self, panes: Sequence[AnyPane], word: str) -> tuple[PaneStep, ...]:
         """Return what panes did with a word in the next round."""
         done = asyncio.get_running_loop().create_future()
         self._turns.append((panes, word, done))
