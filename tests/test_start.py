@@ -92,3 +92,9 @@ def test_the_command_line_is_known_to_runs_and_sweeps(start, tmp_path):
     assert (rejected.status, swept.status) == (2, 2)
     assert "init_from=" in rejected.err
     assert swept.out.count("failed: init_from=") == 2
+
+
+def test_a_model_of_sentences_learns_what_streams_need(start):
+    preset = ["experiments=streams/verbfinal", "data.history=20", "mechanism=wait_k"]
+    model = model_of(f"init_from={start}", *preset)
+    assert (model["boundaries"], model["history"]) == (True, 20)

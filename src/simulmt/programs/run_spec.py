@@ -92,6 +92,7 @@ def _model_of(
     """Return the model of a checkpoint with the options that were typed, unless `model=` was.
 
     Dropout is not part of an architecture, and the encoder of a model that streams has to stream.
+    What streams without sentence ends need is added to the model.
     """
     keys = {word.lstrip("+~").partition("=")[0] for word in typed}
     if "model" in keys:
@@ -99,6 +100,7 @@ def _model_of(
     theirs = start.setup.model
     kept = {"dropout", *(() if mechanism.offline else ("encoder",))} & theirs.keys()
     kept |= {key.removeprefix("model.") for key in keys if key.startswith("model.")}
+    kept |= {key for key in ("boundaries", "history") if configured.get(key)}
     return {**theirs, **{key: value for key, value in configured.items() if key in kept}}
 
 
