@@ -74,9 +74,8 @@ def test_every_sentence_has_a_page_with_all_that_was_traced(name, tmp_path):
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count("<script") == page.count("</script>") == 2
     assert "<b" not in page.replace("<body", "").replace("<button", "")
-    assert not re.search(
-        r"(https?:)?//\w|@import|url\((?!#)", page.replace("www.w3.org/2000/svg", "")
-    )
+    own = re.sub(r"www\.w3\.org/2000/svg|'sha256-[\w+/=]+'", "", page)  # a digest may have "//"
+    assert not re.search(r"(https?:)?//\w|@import|url\((?!#)", own)
     first, second = data_of(page)["sentences"]
     assert tuple(first["source"]) == trace.source
     assert tuple(first["target"]) == trace.target

@@ -37,7 +37,7 @@ TABLES = sorted(
 
 OTHER_FIGURES = ("oracle.csv", "recorded.csv", "bases.csv")  # some rows have no quality
 
-QUALITY = re.compile(r"(BLEU(_one|_other|_dev)?|chrF|absent|present)$")
+QUALITY = re.compile(r"(stream\w+_|longyaal_)?(BLEU(_one|_other|_dev)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)
