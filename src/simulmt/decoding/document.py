@@ -105,7 +105,9 @@ class DocumentStream:
         self.delays += [self.read] * (len(written.tokens) - len(self.delays))
         if not self.words or not (self.stream.done or len(self.words) == LONGEST):
             return []
-        length = min(max(self.cut(self.model, self.words, written, self.past), 1), len(self.words))
+        least = 1 if self.stream.done else LONGEST // 2  # or most words would be read many times
+        length = self.cut(self.model, self.words, written, self.past)
+        length = min(max(length, least), len(self.words))
         own, rest = self.words[:length], self.words[length:]
         self._ended.append(Segment(own, written._replace(delays=self.delays), self.read))
         self._history.append(self._ended[-1])
