@@ -38,7 +38,7 @@ class StreamTranslator:
         self.stream = DocumentStream(self.model, self.cut, self.policy)
         self.sentence = 1
         """The number of the sentence that is open."""
-        self._told, self._delays = 0, list[int]()
+        self._told = 0
         self._begin, self._lengths, self._over = 0, list[int](), False
 
     def read(self, word: str | None) -> list[str]:
@@ -70,14 +70,12 @@ class StreamTranslator:
         for segment in self.stream.ended():
             yield from self._written(segment.written)
             yield Event("END", self.sentence, read=segment.read, length=len(segment.words))
-            self.sentence, self._told, self._delays = self.sentence + 1, 0, []
+            self.sentence, self._told = self.sentence + 1, 0
             self._begin += len(segment.words)
             del self._lengths[: len(segment.words)]
         if not self._over:
-            written = self.stream.stream.written
-            self._delays += [self.stream.read] * (len(written.tokens) - len(self._delays))
-            is_open = self.stream.stream.in_word
-            yield from self._written(written._replace(delays=self._delays), -1 if is_open else None)
+            written = self.stream.stream.written._replace(delays=self.stream.delays)
+            yield from self._written(written, -1 if self.stream.stream.in_word else None)
 
     def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
         words = self.subwords.decode(own.tokens).split()
