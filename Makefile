@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps simuleval
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps simuleval simulstream
 	@touch $@
 
 setup: $(READY)  ## create the development environment .venv

@@ -35,6 +35,7 @@ class StreamInstance:
             written. Empty if the times were not measured.
         boundaries: In the order in which they were written.
         text: The source words; empty if unknown.
+        by_step: True if `elapsed` holds the computing time of the last step alone.
 
     Raises:
         ValueError: the number of delays or times differs from the number of words.
@@ -46,6 +47,7 @@ class StreamInstance:
     elapsed: tuple[FiniteFloat, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     text: str = ""
+    by_step: bool = False
 
     def __post_init__(self) -> None:
         words, delays, times = len(self.prediction.split()), len(self.delays), len(self.elapsed)

@@ -1,7 +1,7 @@
 """The log of decoded text, a line of JSON for each sentence or document.
 
 Sentences have SimulEval's `instances.log`. Documents have the lines that OmniSTEval reads, which
-ignores our own fields `boundaries` and `text`.
+ignores our own fields `boundaries`, `text` and `by_step`.
 """
 
 import json
@@ -73,7 +73,7 @@ def read_instances(path: Path) -> list[Instance]:
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
-    return _read(path, _parse)
+    return read_log(path, _parse)
 
 
 def read_streams(path: Path) -> list[StreamInstance]:
@@ -82,10 +82,10 @@ def read_streams(path: Path) -> list[StreamInstance]:
     Raises:
         UserError: as for `read_instances`.
     """
-    return _read(path, partial(_checked, _STREAM))
+    return read_log(path, partial(checked, _STREAM))
 
 
-def _read(path: Path, parse: Callable[[bytes], T]) -> list[T]:
+def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     """Return what `parse` returns for each line of a log that is not empty.
 
     Raises:
@@ -110,8 +110,8 @@ def _read(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     return found
 
 
-def _checked(kind: TypeAdapter[T], text: bytes) -> T:
-    """Return a line of JSON as a dataclass; ValueError with the first field that is wrong."""
+def checked(kind: TypeAdapter[T], text: bytes) -> T:
+    """Return a line of JSON as a dataclass; a ValueError names the first field that is wrong."""
     try:
         return kind.validate_json(text, strict=True)
     except ValidationError as error:
@@ -122,7 +122,7 @@ def _checked(kind: TypeAdapter[T], text: bytes) -> T:
 
 def _parse(text: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
-    line = _checked(_LINE, text)
+    line = checked(_LINE, text)
     texts, times = (line.source, line.reference, line.prediction), line.elapsed
     instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))

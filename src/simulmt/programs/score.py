@@ -1,15 +1,18 @@
 """`simulmt score`: quality and latency of translated documents, from their log."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MinLen
 from omegaconf import DictConfig
 
+from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.run_directory import EVALUATED
+from simulmt.files.simulstream import read_simulstream
 from simulmt.options import OneOrMany, construct, pick
 from simulmt.programs.documents import print_figures
 from simulmt.programs.plain import plain
@@ -25,6 +28,7 @@ class ScoreOptions:
     """The options of `conf/score.yaml`, which explains each of them."""
 
     log: Path
+    form: Literal["simuleval", "simulstream"]
     references: Path
     source: Path | None
     documents: Path | None
@@ -42,6 +46,8 @@ class ScoreOptions:
         if (None in words) if ms is None else (words != (None, None)):
             given = f"source={self.source}, documents={self.documents}, segmentation={ms}"
             raise UserError(f"{given}: give source and documents, or only segmentation")
+        if self.form == "simulstream" and ms is None:
+            raise UserError("form=simulstream has times in seconds: give segmentation=FILE")
 
 
 def score(cfg: DictConfig) -> None:
@@ -60,7 +66,8 @@ def score(cfg: DictConfig) -> None:
     elif options.source and options.documents:
         documents = read_documents(options.references, options.source, options.documents)
     unit = "ms" if options.segmentation else "word"
-    pairs = matched(options.log, documents, unit)
+    read = read_simulstream if options.form == "simulstream" else read_streams
+    pairs = matched(options.log, read(options.log), documents, unit)
     figures = score_streams(pairs, options.convention, unit, options.s, options.language)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_json(place, figures)
@@ -68,13 +75,14 @@ def score(cfg: DictConfig) -> None:
     say(f"{len(pairs)} documents; written: {place}")
 
 
-def matched(log: Path, documents: Documents, unit: str) -> list[Pair]:
-    """Return the segments of each document with its translation in a log.
+def matched(
+    log: Path, instances: Sequence[StreamInstance], documents: Documents, unit: str
+) -> list[Pair]:
+    """Return the segments of each document with its translation, which is from `log`.
 
     Raises:
         UserError: the log has other documents, or is in another unit.
     """
-    instances = read_streams(log)
     names = [PurePath(i.source).stem if unit == "ms" else i.source for i in instances]
     found = dict(zip(names, instances, strict=True))
     if len(found) < len(names) or found.keys() != documents.keys():

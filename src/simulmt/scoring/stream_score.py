@@ -68,10 +68,11 @@ def score_streams(
         cut = {kind: [resegment(pair, segmenters[kind]) for pair in pairs] for kind in kinds}
     labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
     quality = {kind: _quality(cut[kind], labels[kind]) for kind in kinds}
+    aware = ("d:ca", "fix:no" if all(instance.by_step for _, instance in pairs) else "fix:yes")
     figures = dict[str, Figures]()
     for name, convention in chosen.items():
         fields = [labels[convention.soft], *convention.fields(unit)]
-        latency = _latency(cut[convention.soft], convention, fields, s)
+        latency = _latency(cut[convention.soft], convention, fields, aware, s)
         figures[name] = {**quality[convention.soft], **latency}
     if unit == "word" and any(instance.boundaries for _, instance in pairs):
         figures["boundaries"] = boundary_scores(pairs)
@@ -84,8 +85,12 @@ def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
     words, end = instance.prediction.split(), max(segment.end for segment in segments)
     places = segmenter(words, [segment.text for segment in segments])
     bounds = np.searchsorted(places, np.arange(len(segments) + 1)).tolist()
-    elapsed = instance.elapsed if any(instance.elapsed) else ()  # zeros: not measured
-    times, pieces = (instance.delays, incremental(elapsed, instance.delays)), []
+    elapsed: Sequence[float] = instance.elapsed
+    if not any(elapsed):  # zeros: not measured
+        elapsed = ()
+    elif not instance.by_step:
+        elapsed = incremental(elapsed, instance.delays)
+    times, pieces = (instance.delays, elapsed), []
     for (text, start, length), (a, b) in zip(segments, pairwise(bounds), strict=True):
         about = (length, len(text.split(" ")), end - start)
         rows = [UnitDelays([time - start for time in each[a:b]], *about) for each in times]
@@ -116,9 +121,16 @@ def _quality(documents: Sequence[Sequence[Piece]], label: str) -> Figures:
 
 
 def _latency(
-    documents: Sequence[Sequence[Piece]], convention: Convention, fields: Sequence[str], s: float
+    documents: Sequence[Sequence[Piece]],
+    convention: Convention,
+    fields: Sequence[str],
+    aware: Sequence[str],
+    s: float,
 ) -> Figures:
-    """Return the latencies of a convention; one without a segment to count it on is None."""
+    """Return the latencies of a convention; one without a segment to count it on is None.
+
+    `aware` has the signature's fields for latencies with computing time.
+    """
     found = dict[str, Score]()
     if convention.streaming:
         values = [streaming_latency([piece.delays for piece in each], s) for each in documents]
@@ -129,7 +141,7 @@ def _latency(
     delays = [piece.delays for document in documents for piece in document]
     elapsed = [piece.elapsed for document in documents for piece in document]
     measured = all(len(a.delays) == len(b.delays) for a, b in zip(delays, elapsed, strict=True))
-    kinds = ("", (), delays), ("_ca", ("d:ca", "fix:yes"), elapsed)
+    kinds = ("", (), delays), ("_ca", aware, elapsed)
     for end, form, rows in kinds[: 1 + measured]:
         kept = [row for row in rows if row.source_length]
         scores = latencies(kept, convention.metrics, *form, *fields)

@@ -1,0 +1,96 @@
+"""The log of simulstream, with what a speech translator wrote and took back after each step.
+
+Its form is written nowhere: it is what simulstream's own `LogReader` (1.0.0) reads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from pydantic import FiniteFloat, TypeAdapter
+
+from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.files.instances import checked, read_log
+
+_SPACE = "\u2581"  # of SentencePiece
+
+
+@dataclass(frozen=True)
+class _Recording:
+    wav_name: str
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line that names the recording of an id, a step of it, or (without an id) neither."""
+
+    id: int | str | None = None
+    metadata: _Recording | None = None
+    total_audio_processed: FiniteFloat = 0
+    computation_time: FiniteFloat = 0
+    generated_tokens: tuple[str, ...] = ()
+    deleted_tokens: tuple[str, ...] = ()
+
+
+_LINE = TypeAdapter(_Line)
+
+
+@dataclass
+class _Output:
+    """The tokens and the words of a recording so far; times are in seconds."""
+
+    tokens: tuple[str, ...] = ()
+    words: list[str] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
+
+    def become(self, tokens: tuple[str, ...], now: tuple[float, float]) -> None:
+        """Change the tokens; a word that is new, or ends differently, gets the time `now`."""
+        before, self.tokens, self.words = self.words, tokens, words_of(tokens)
+        length = len(self.words)
+        self.times = self.times[:length] + [now] * (length - len(self.times))
+        last = min(len(before), length) - 1
+        if last >= 0 and before[last] != self.words[last]:
+            self.times[last] = now
+
+
+def words_of(tokens: Sequence[str]) -> list[str]:
+    """Return the words of tokens: SentencePiece's if any has its sign for a space, else words."""
+    if any(_SPACE in token for token in tokens):
+        return "".join(tokens).replace(_SPACE, " ").split()
+    return " ".join(tokens).split()
+
+
+def read_simulstream(path: Path) -> list[StreamInstance]:
+    """Return the recordings of a log, in milliseconds, without the words that were taken back.
+
+    The computing time of a word is that of its step alone.
+
+    Raises:
+        UserError: the file cannot be read, or a line is corrupt; the message names the line.
+    """
+    names, outputs = dict[int | str, str](), dict[str, _Output]()
+
+    def follow(text: bytes) -> None:
+        line = checked(_LINE, text)
+        if line.id is None:
+            return
+        if line.metadata:
+            names[line.id] = PurePath(line.metadata.wav_name).stem
+            return
+        if line.id not in names:
+            raise ValueError(f"id {line.id!r} has no recording: no line before has its metadata")
+        output, time = outputs.setdefault(names[line.id], _Output()), line.total_audio_processed
+        kept = len(output.tokens) - len(line.deleted_tokens)
+        if kept < 0 or output.tokens[kept:] != line.deleted_tokens:
+            raise ValueError("deleted_tokens are not the last tokens written before")
+        now = (1000 * time, 1000 * (time + line.computation_time))
+        for tokens in (output.tokens[:kept], output.tokens[:kept] + line.generated_tokens):
+            output.become(tokens, now)
+
+    read_log(path, follow)
+    found = []
+    for name, output in outputs.items():
+        delays, elapsed = (tuple(time[kind] for time in output.times) for kind in (0, 1))
+        words = " ".join(output.words)
+        found.append(StreamInstance(name, words, delays, elapsed, by_step=True))
+    return found
