@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,18 @@ def test_every_line_has_the_mean_loss_since_the_line_before(tmp_path, cache, cap
     losses = [float(row["train/loss"]) for row in metrics(tmp_path / "rows")]
     for mean, part in zip(shown, (losses[:3], losses[3:]), strict=True):
         assert min(part) - 1e-3 <= mean <= max(part) + 1e-3
+
+
+def test_a_line_without_a_new_update_repeats_the_loss(tmp_path, cache, capsys, monkeypatch):
+    """With a line after each update, that of a validation has none of its own."""
+    monkeypatch.setattr("simulmt.training.progress.EVERY", -1)
+    run(tmp_path, cache)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update ")]
+    assert any("dev BLEU" in line for line in said)
+    for before, line in pairwise(said):
+        assert "nan" not in line
+        if "dev BLEU" in line:
+            assert re.search(r"loss [\d.]+", line)[0] == re.search(r"loss [\d.]+", before)[0]
 
 
 def test_arguments_reach_the_trainer(tmp_path, cache):

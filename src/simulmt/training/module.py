@@ -71,6 +71,7 @@ class TranslationModule(pl.LightningModule):
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
         self._since = torch.zeros(2)  # tokens and loss of all processes since `mean_loss`
+        self._mean = math.nan
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the sum of the batch's losses; `configure_gradient_clipping` divides.
@@ -142,10 +143,11 @@ class TranslationModule(pl.LightningModule):
         self._since = self._since.to(sums) + sums.where(bad == 0, 0)
 
     def mean_loss(self) -> float:
-        """Return the mean loss of a token since the last call; NaN without an update."""
+        """Return the mean loss of a token since the last call, or again, without an update."""
         tokens, loss = self._since.tolist()
-        self._since = torch.zeros(2)
-        return loss / tokens if tokens else math.nan
+        if tokens:
+            self._since, self._mean = torch.zeros(2), loss / tokens
+        return self._mean
 
     def on_validation_start(self) -> None:
         """Reject numbers that are not finite before a checkpoint holds them; reset the sums."""
