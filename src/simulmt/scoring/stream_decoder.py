@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 
@@ -15,6 +15,9 @@ from simulmt.decoding.policy import Policy
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
+
+Turn: TypeAlias = tuple[list[str], int]
+"""The documents of a batch, and the place of the word that they read."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +42,32 @@ class StreamDecoder:
     def __call__(
         self,
         model: Model,
-        watch: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
+        watch: Callable[[list[Turn]], Iterable[Turn]] = iter,
     ) -> list[StreamInstance]:
         """The documents, in their order.
 
         Args:
             model: the translation model, on any device.
-            watch: wraps the loop over batches of documents, to show its progress.
+            watch: wraps the loop over the words of each batch of documents, to show its progress.
         """
-        names = sorted(self.split.documents, key=lambda name: len(self.split.documents[name]))
+        texts, end = (
+            {n: source_of(self.split, n) for n in self.split.documents},
+            model.vocabulary.eos,
+        )
+        words = {n: [*map(self.subwords.encode, t.split()), [end]] for n, t in texts.items()}
+        names = sorted(words, key=lambda name: len(words[name]))
         batches = [names[n : n + self.together] for n in range(0, len(names), self.together)]
-        found = dict[str, StreamInstance]()
-        for batch in watch(batches):
-            texts = [source_of(self.split, name) for name in batch]
-            streams = [DocumentStream(model, self.cut, self.policy) for _ in batch]
-            words = [[self.subwords.encode(word) for word in text.split()] for text in texts]
-            for turn in range(max(map(len, words)) + 1):
-                end = [model.vocabulary.eos]
-                now = [[*own, end][turn] if turn <= len(own) else [] for own in words]
-                DocumentStream.read_words(streams, now)
-            for name, text, stream in zip(batch, texts, streams, strict=True):
-                found[name] = self._written(name, text, stream.ended())
+        turns = [(batch, turn) for batch in batches for turn, _ in enumerate(words[batch[-1]])]
+        found, streams = dict[str, StreamInstance](), list[DocumentStream]()
+        for batch, turn in watch(turns):
+            streams = (
+                streams if turn else [DocumentStream(model, self.cut, self.policy) for _ in batch]
+            )
+            now = [words[name][turn] if turn < len(words[name]) else [] for name in batch]
+            DocumentStream.read_words(streams, now)
+            if turn + 1 == len(words[batch[-1]]):
+                for name, stream in zip(batch, streams, strict=True):
+                    found[name] = self._written(name, texts[name], stream.ended())
         return [found[name] for name in self.split.documents]
 
     def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:

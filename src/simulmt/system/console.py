@@ -36,9 +36,15 @@ def warn(text: str) -> None:
     note(f"warning: {text}")
 
 
-def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterable[T]:
-    """Return the items of `work`, with a progress bar if `on` is a terminal."""
-    return track(work, what, console=on, disable=not on.is_terminal, transient=True)
+def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterator[T]:
+    """Yield the items of `work`, with a bar if `on` is a terminal, else a line each minute."""
+    shown, last = on.is_terminal, time.monotonic()
+    bar = track(work, what, console=on, disable=not shown, transient=True)
+    for done, item in enumerate(bar):
+        if not shown and time.monotonic() - last > EVERY:
+            last = time.monotonic()
+            on.print(f"{what}: {done:,} of {len(work):,}", markup=False, soft_wrap=True)
+        yield item
 
 
 def counted(

@@ -1,0 +1,19 @@
+"""What long work prints."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from simulmt.system import console
+
+
+def test_work_without_a_terminal_prints_a_line_each_minute(monkeypatch):
+    written = io.StringIO()
+    on = Console(file=written, force_terminal=False)
+    assert [*console.watch([1, 2, 3], "decoding", on)] == [1, 2, 3]
+    assert written.getvalue() == ""
+    monkeypatch.setattr(console, "EVERY", -1.0)
+    assert [*console.watch([1, 2, 3], "decoding", on)] == [1, 2, 3]
+    assert written.getvalue().splitlines() == [f"decoding: {n} of 3" for n in range(3)]
