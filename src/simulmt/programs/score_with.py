@@ -61,7 +61,7 @@ def score_with(options: WithOptions) -> None:
             place.parent.mkdir(exist_ok=True)
             write_json(place, found)
         say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
-    say(f"{len(logs):,} decodings have scores: {signature}")
+    say(f"decodings with scores by {signature}: {len(logs):,}")
 
 
 def _logs(folder: Path) -> list[Path]:
