@@ -130,10 +130,10 @@ def test_changed_text_and_another_model_are_scored_again(folder, capsys):
     assert "scores other text" in capsys.readouterr().err
     changed = [path for path, time in files(folder).items() if time != before[path]]
     assert changed == [log.parent / "segments" / "overlap.json"]
-    run(folder, signature=2)
+    run(folder, signature="2")
     assert {found(log).score.signature for log in logs(folder)} == {"overlap|model:2"}
     changed[0].write_text("{")
-    run(folder, signature=2)
+    run(folder, signature="2")
     assert "absent or corrupt" in capsys.readouterr().err
     assert found(log).score.signature == "overlap|model:2"
 
@@ -212,6 +212,7 @@ def test_a_program_that_fails_is_named_in_one_line(how, message, folder):
         ({"with": "a/b"}, "with is 'a/b'; it must be a name"),
         ({"reader": "bertscore"}, "reader is 'bertscore'; choose one of lines, comet"),
         ({"signature": None}, "signature is None"),
+        ({"signature": 1.1}, "signature is 1.1; it must be a valid string"),  # or 1.10?
     ],
 )
 def test_mistakes_end_in_one_line_before_any_work(options, message, folder):
@@ -227,7 +228,7 @@ def test_no_shell_runs_and_paths_need_no_quotes(folder, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     runs = (folder / "runs").rename(folder / "my runs")
     line = command(folder).replace("well", "$(touch;x)")
-    given = [f"runs='{runs}'", "with=overlap", "signature=1.0", f'command="{line}"']
+    given = [f"runs='{runs}'", "with=overlap", "signature='1.0'", f'command="{line}"']
     score(configuration("score", *given))
     runs.rename(folder / "runs")
     assert_scored(folder)
@@ -240,12 +241,16 @@ def test_the_two_forms_do_not_mix(folder):
             score(configuration("score", *given))
 
 
-def test_documents_and_runs_that_were_set_aside_are_left_out(folder):
+def test_documents_corrupt_logs_and_runs_that_were_set_aside_are_left_out(folder, capsys):
     kept, documents, other = logs(folder)
     (documents.parent / "document_scores.json").write_text("{}")
     other.parent.rename(other.parent.with_name("4@1"))
+    (folder / "runs" / "corrupt").mkdir()
+    (folder / "runs" / "corrupt" / "instances.log").write_text("{}\n")
     run(folder)
     assert [*files(folder)] == [kept.parent / "segments" / "overlap.json"]
+    assert "left out: " in (out := capsys.readouterr().out)
+    assert "corrupt/instances.log, line 1" in out
 
 
 def test_every_program_counts_the_same_lines():

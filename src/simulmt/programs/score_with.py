@@ -25,7 +25,7 @@ class WithOptions:
     runs: Path
     with_: FolderName
     command: str
-    signature: str | int | float
+    signature: str
     reader: str | None
     plugins: list[str]
 
@@ -48,7 +48,11 @@ def score_with(options: WithOptions) -> None:
     for path in logs:
         check_writable(path.parent)
     for path in watch(logs, f"scoring with {name}"):
-        log = sorted(read_instances(path), key=lambda instance: instance.index)
+        try:
+            log = sorted(read_instances(path), key=lambda instance: instance.index)
+        except UserError as error:
+            say(f"left out: {error}")
+            continue
         place = path.parent / SEGMENTS / f"{name}.json"
         found = read_segments(place, log) if place.exists() else None
         before = found is not None and found.score.signature == signature
@@ -61,7 +65,7 @@ def score_with(options: WithOptions) -> None:
             place.parent.mkdir(exist_ok=True)
             write_json(place, found)
         say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
-    say(f"decodings with scores by {signature}: {len(logs):,}")
+    say(f"kept beside each log in {SEGMENTS}/{name}.json: {signature}")
 
 
 def _logs(folder: Path) -> list[Path]:
