@@ -122,7 +122,7 @@ def simulate(setting: Setting, made: Made, pairs: int) -> dict[str, object]:
     for pair in range(pairs):
         print(f"\r{what}: {pair + 1} of {pairs}", end="", flush=True)
         sentences = draw.integers(POPULATION, size=SENTENCES)
-        one, other = (line(setting, made, sentences, draw).bleu(dal) for _ in range(2))
+        one, other = (line(setting, made, sentences, draw).quality(dal) for _ in range(2))
         difference = one - other
         low, high = middle(difference[1:])
         p = p_value(difference[1:])

@@ -40,9 +40,9 @@ def test_the_interval_is_around_the_score_and_the_same_again(mistakes, conventio
     one, again = (resampled(log, convention=convention) for _ in range(2))
     low, high = one.interval
     expected = bleu(*texts(log), CONVENTIONS[convention].bleu)
-    assert one.bleu[0] == pytest.approx(expected.value, abs=1e-9)
-    assert low <= one.bleu[0] <= high
-    assert np.array_equal(one.bleu, again.bleu)
+    assert one.quality[0] == pytest.approx(expected.value, abs=1e-9)
+    assert low <= one.quality[0] <= high
+    assert np.array_equal(one.quality, again.quality)
 
 
 def test_the_interval_is_sacrebleus(monkeypatch):
@@ -53,7 +53,7 @@ def test_the_interval_is_sacrebleus(monkeypatch):
     own = resampled(log, 300)
     low, high = own.interval
     # sacreBLEU counts in float32, whose rounding is 1e-7 of 100
-    assert own.bleu[1:].mean() == pytest.approx(score._mean, abs=1e-4)
+    assert own.quality[1:].mean() == pytest.approx(score._mean, abs=1e-4)
     assert (high - low) / 2 == pytest.approx(score._ci, abs=1e-4)
 
 
@@ -69,7 +69,7 @@ def test_a_resample_is_scored_as_the_drawn_corpus():
         corpus = [log[place] for place in places]
         copies = [Instance(i, c.source, c.reference, c.prediction, c.delays)
                   for i, c in enumerate(corpus)]  # fmt: skip
-        assert own.bleu[number] == pytest.approx(bleu(*texts(corpus), CASED).value, abs=1e-9)
+        assert own.quality[number] == pytest.approx(bleu(*texts(corpus), CASED).value, abs=1e-9)
         assert own.dal[number] == pytest.approx(float(score(copies)["paper", "word"]["DAL"]))
 
 
@@ -111,13 +111,13 @@ def test_seeds_are_drawn_with_the_variance_of_their_mean():
         flat = {f"{i}": Resampled(np.full(20_001, x), np.full(20_001, 3.0))
                 for i, x in enumerate(bleus)}  # fmt: skip
         mean = mean_of_seeds(flat)
-        assert mean.bleu[0] == pytest.approx(bleus.mean())
+        assert mean.quality[0] == pytest.approx(bleus.mean())
         # 20,000 draws: the mean within 5 standard errors, the variance within 5%
-        assert mean.bleu[1:].mean() == pytest.approx(bleus.mean(), abs=5 * bleus.std() / 141)
-        assert mean.bleu[1:].var() == pytest.approx(bleus.var(ddof=1) / number, rel=0.05)
-        assert np.array_equal(mean.bleu, mean_of_seeds(dict(reversed(flat.items()))).bleu)
+        assert mean.quality[1:].mean() == pytest.approx(bleus.mean(), abs=5 * bleus.std() / 141)
+        assert mean.quality[1:].var() == pytest.approx(bleus.var(ddof=1) / number, rel=0.05)
+        assert np.array_equal(mean.quality, mean_of_seeds(dict(reversed(flat.items()))).quality)
     one = resampled(make_instances(0.3))
-    assert np.array_equal(mean_of_seeds({"one": one}).bleu, one.bleu)
+    assert np.array_equal(mean_of_seeds({"one": one}).quality, one.quality)
 
 
 def test_the_pareto_front_is_that_of_brute_force():

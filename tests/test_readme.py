@@ -24,7 +24,7 @@ from simulmt.programs.align import AlignOptions
 from simulmt.programs.evaluate import EvaluateOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
-from simulmt.programs.score import ScoreOptions
+from simulmt.programs.score import read_options
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
 from simulmt.training.run_name import run_name, within
@@ -56,7 +56,6 @@ TEXT = {page: prose(page) for page in PAGES}
 SCHEMAS = {
     "align": AlignOptions,
     "evaluate": EvaluateOptions,
-    "score": ScoreOptions,
     "serve": ServeOptions,
     "translate": TranslateOptions,
 }
@@ -165,6 +164,8 @@ def test_every_command_composes(program, overrides, monkeypatch):
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
         RunSpec.of(config | {"init_from": None, "init_freeze": 0})  # what is rejected at once
+    if program == "score":
+        read_options(config)
     if program in SCHEMAS:
         construct(SCHEMAS[program], config, f"{program}.py")
 

@@ -15,10 +15,10 @@ from simulmt.analysis.runs.intervals import Resampled, middle
 from simulmt.analysis.tables.significance import (
     ResampledLine,
     ResampledPoint,
-    bleu_at,
     compare,
     holm,
     p_value,
+    quality_at,
 )
 
 DALS = [2, 3, 4, 5, 6]
@@ -43,17 +43,17 @@ def at(dal: float) -> np.ndarray:
 def test_bleu_lies_on_the_line_of_each_resample():
     drawn = line("a", (2, 20), (2.2, 29), (4, 30), (6.5, 28))  # the first two change places
     for dal in (1.0, 2.0, 2.1, 3.9, 5, 6.5, 9):
-        for number, bleu in enumerate(drawn.bleu(at(dal))):
-            places = sorted((p.mean.dal[number], p.mean.bleu[number]) for p in drawn.points)
+        for number, bleu in enumerate(drawn.quality(at(dal))):
+            places = sorted((p.mean.dal[number], p.mean.quality[number]) for p in drawn.points)
             assert bleu == pytest.approx(np.interp(dal, *zip(*places, strict=True)))
-    assert drawn.bleu(at(2.1))[0] == pytest.approx(24.5)
+    assert drawn.quality(at(2.1))[0] == pytest.approx(24.5)
     for point in drawn.points:  # to the last digit, or two lines with one point would differ
-        assert np.array_equal(drawn.bleu(point.mean.dal), point.mean.bleu)
+        assert np.array_equal(drawn.quality(point.mean.dal), point.mean.quality)
 
 
 def test_bleu_at_a_dal_is_never_beyond_the_ends_of_a_line():
     drawn, point = line("a", (2.5, 20), (4, 30), (5.5, 28)), line("b", (3.3, 25))
-    found = bleu_at([drawn, point], DALS)
+    found = quality_at([drawn, point], DALS)
     assert [(row["line"], row["DAL"]) for row in found] == [
         ("a", 3),
         ("a", 4),
@@ -61,9 +61,9 @@ def test_bleu_at_a_dal_is_never_beyond_the_ends_of_a_line():
         ("b", 3.3),
     ]
     assert [row["BLEU"] for row in found[1:3]] == [30, pytest.approx(28 + 2 / 3)]
-    assert found[0]["BLEU"] == drawn.bleu(at(3))[0]
-    assert (found[0]["BLEU_low"], found[0]["BLEU_high"]) == middle(drawn.bleu(at(3))[1:])
-    assert (found[3]["BLEU_low"], found[3]["BLEU_high"]) == middle(point.points[0].mean.bleu[1:])
+    assert found[0]["BLEU"] == drawn.quality(at(3))[0]
+    assert (found[0]["BLEU_low"], found[0]["BLEU_high"]) == middle(drawn.quality(at(3))[1:])
+    assert (found[3]["BLEU_low"], found[3]["BLEU_high"]) == middle(point.points[0].mean.quality[1:])
 
 
 def test_lines_are_compared_where_both_have_points_on_either_side():
@@ -76,7 +76,7 @@ def test_lines_are_compared_where_both_have_points_on_either_side():
     ]
     assert found == list(compare(other, one, DALS))
     for row in found:
-        both = [line.bleu(at(row["DAL"])) for line in (one, other)]
+        both = [line.quality(at(row["DAL"])) for line in (one, other)]
         difference = max(both, key=lambda bleu: bleu[0]) - min(both, key=lambda bleu: bleu[0])
         assert row["difference"] == row["BLEU_one"] - row["BLEU_other"] == difference[0] > 0
         assert (row["difference_low"], row["difference_high"]) == middle(difference[1:])
@@ -88,7 +88,7 @@ def test_a_single_point_is_compared_at_its_own_dal_in_each_resample():
     one, other = line("a", (3.3, 29)), line("b", (2, 20), (4, 30), (7, 31))
     (row,) = compare(one, other, DALS)
     (point,) = one.points
-    difference = point.mean.bleu - other.bleu(point.mean.dal)
+    difference = point.mean.quality - other.quality(point.mean.dal)
     assert (row["one"], row["DAL"], row["BLEU_other"]) == ("a", 3.3, pytest.approx(26.5))
     assert (row["difference_low"], row["difference_high"]) == middle(difference[1:])
     assert row["folders"] == "a-3.3 | b-2; b-4"

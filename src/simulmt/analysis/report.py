@@ -12,7 +12,7 @@ from simulmt.analysis.figures.path import interleaved, typical_places, word_stai
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
-from simulmt.analysis.runs.logs import read_logs, read_others
+from simulmt.analysis.runs.logs import check_scored, read_logs, read_others
 from simulmt.analysis.runs.run import COST, Row, Run
 from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
@@ -21,16 +21,17 @@ from simulmt.analysis.tables.points import Series, curve_rows, curve_series
 from simulmt.analysis.tables.published import read_published
 from simulmt.analysis.tables.selection import select_runs, shown_rows
 from simulmt.analysis.tables.significance import (
-    AT_DAL,
-    COLUMNS,
-    bleu_at,
+    columns,
+    columns_at,
     matched_pairs,
+    quality_at,
     resampled_lines,
 )
 from simulmt.analysis.tables.terminal import left_columns, score_table, selection_table
 from simulmt.errors import UserError
 from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
+from simulmt.scoring.segments import DIGITS
 from simulmt.system.console import console, say
 from simulmt.system.disk import check_writable, writing
 
@@ -60,8 +61,9 @@ def report(options: Config, home: Path = Path()) -> None:
     lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
     names = lines.run_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
+    scored = {names[run.folder]: run.scored for run in listed.runs}
     left = left_columns(listed.runs, chosen.training, lines.run_names)
-    console.print(score_table(rows, left, chosen.convention, chosen.unit))
+    console.print(score_table(rows, left, chosen.convention, chosen.unit, scored))
     with writing(chosen.to, REMEDY):
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
@@ -77,13 +79,15 @@ def _read(chosen: ReportOptions) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
     listed = find_runs(chosen.runs, test=chosen.test)
     check_writable(chosen.to, REMEDY)
-    read_logs(listed, chosen.convention, chosen.unit, chosen.resamples)
+    read_logs(listed, chosen.convention, chosen.unit, chosen.metric, chosen.resamples)
     for note in listed.left_out:
         say(f"left out: {note}")
     runs = comparable(listed, chosen.runs)
     if missing := sum(run.resampled is None for run in runs):
-        say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
+        why = INSTANCES if chosen.metric == "BLEU" else f"scores by {chosen.metric}"
+        say(f"{missing} runs have no {why}: no interval, no test, no paths")
     listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
+    check_scored(listed.runs, chosen.metric)
     return listed
 
 
@@ -94,11 +98,11 @@ def _write(
     published: Mapping[str, Sequence[Series]],
 ) -> list[Path]:
     """Write all files, and return their paths."""
-    runs, to = listed.runs, chosen.to
+    runs, to, at = listed.runs, chosen.to, chosen.compare_at
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
     resampled = resampled_lines(runs, lines.keys)
-    pairs = matched_pairs(runs, resampled, chosen.compare_at)
+    pairs = matched_pairs(runs, resampled, at)
     if not pairs:
         say("no pair of lines to compare: significance.csv has no rows")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
@@ -108,12 +112,12 @@ def _write(
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows([run.cost() for run in trained], to / "cost.csv", COST),
-        write_rows(bleu_at(resampled, chosen.compare_at), to / "matched.csv", AT_DAL),
-        write_rows(pairs, to / "significance.csv", COLUMNS),
+        write_rows(quality_at(resampled, at), to / "matched.csv", columns_at(chosen.metric)),
+        write_rows(pairs, to / "significance.csv", columns(chosen.metric)),
     ]
     if documents := document_rows(chosen.runs):
-        columns = dict.fromkeys(column for row in documents for column in row)
-        written.append(write_rows(documents, to / "documents.csv", [*columns]))
+        heads = dict.fromkeys(column for row in documents for column in row)
+        written.append(write_rows(documents, to / "documents.csv", [*heads]))
     selected = list[Row]()
     if chosen.select:
         every_range = _select(chosen, runs)
@@ -150,9 +154,16 @@ def _write_page(
         firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
         interleaved=interleaved,
+        forms=_forms(runs),
         word_staircase=word_staircase,
         **tables,
     )
+
+
+def _forms(runs: Sequence[Run]) -> dict[str, str]:
+    """Return how each metric of quality is printed."""
+    scored = dict.fromkeys(name for run in runs for name in run.scored)
+    return {"BLEU": "{:.2f}"} | dict.fromkeys(scored, f"{{:.{DIGITS}f}}")
 
 
 def _draw(
@@ -176,7 +187,7 @@ def _draw(
     oracle = next((scores[latency].value for scores in oracles if latency in scores), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {chosen.unit}s)"
     axis += "" if chosen.convention == "paper" else f" by {chosen.convention}"
-    curve = ([*series, *renamed], axis, oracle, chosen.quality)
+    curve = ([*series, *renamed], axis, chosen.metric, oracle, chosen.quality)
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
     save(draw_curve(*curve, chosen.width, chosen.font_size), files)
     points = {point.runs[0]: point for line in series for point in line.points}
@@ -185,12 +196,14 @@ def _draw(
     links = {}
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
-        figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
+        quality = _forms(runs)[chosen.metric].format(point.quality)
+        figures = f"{chosen.metric} {quality}, {latency} {point.latency:.2f}"
         links[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
     figure = draw_curve(*curve)
     xs, ys = zip(*(point.place for point in points.values()), strict=True)
     figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9, urls=[*links])  # invisible
-    about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
+    what = f"{chosen.metric} against {axis}; the figures are in the table of runs"
+    about = f'role="img" aria-label="{what}"'
     return files, inline_svg(figure, latency, about, links)
 
 

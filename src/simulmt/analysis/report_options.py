@@ -34,6 +34,7 @@ class ReportOptions:
     runs: Path
     to: Path
     convention: str
+    metric: str
     latency: Annotated[OneOrMany[str], MinLen(1)]
     quality: Range | None
     unit: str
@@ -60,6 +61,9 @@ class ReportOptions:
             known = ("DAL", "AL", "AP", "LAAL", *ADDED) if paper else tuple(convention.metrics)
             pick(dict.fromkeys(known), latency, f"{where}latency")
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
+        if self.published and self.metric != "BLEU":
+            two = f"metric={self.metric} with published={self.published[0]}"
+            raise UserError(f"{two}: published figures are BLEU; leave one of them out")
         if self.select and not paper:
             two = f"select={self.select} with convention={self.convention}"
             raise UserError(f"{two}: validation scores by convention=paper; choose that")

@@ -36,12 +36,13 @@ SAMPLES = "samples"
 TENSORBOARD = "tensorboard"
 EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
 EVALUATED = "scores.json"
+SEGMENTS = "segments"  # beside a log: the scores of each sentence by other programs, by metric
 
 LEFT_BY_KILLS = tuple(f"{place}*{UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
 RESULTS = (SCORES, INSTANCES, PICTURE)
 FILES = (MANIFEST, CONFIG, TRAITS, PROVENANCE, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
-FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, HYDRA, *OF_LOGGERS)
+FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, SEGMENTS, HYDRA, *OF_LOGGERS)
 
 
 @dataclass(frozen=True)

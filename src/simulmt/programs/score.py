@@ -1,21 +1,27 @@
-"""`simulmt score`: quality and latency of translated documents, from their log."""
+"""`simulmt score`: quality and latency of translated documents, from their log.
+
+The other form of the verb, `runs=DIR with=NAME`, is `simulmt.programs.score_with`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
+import yaml
 from annotated_types import Ge, Le, MinLen
 from omegaconf import DictConfig
 
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
+from simulmt.files.plugins import CONF, HOME
 from simulmt.files.run_directory import EVALUATED
 from simulmt.files.simulstream import read_simulstream
-from simulmt.options import OneOrMany, construct, pick
+from simulmt.options import Config, OneOrMany, asked_of, construct, pick
 from simulmt.programs.documents import print_figures
 from simulmt.programs.plain import plain
+from simulmt.programs.score_with import WithOptions, score_with
 from simulmt.scoring.conventions import STREAM_CONVENTIONS
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
 from simulmt.scoring.stream_score import Pair, score_streams
@@ -25,7 +31,7 @@ from simulmt.system.disk import check_writable, read_json, write_json
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """The options of `conf/score.yaml`, which explains each of them."""
+    """The options of this form of `conf/score.yaml`, which explains each of them."""
 
     log: Path
     form: Literal["simuleval", "simulstream"]
@@ -51,12 +57,44 @@ class ScoreOptions:
 
 
 def score(cfg: DictConfig) -> None:
-    """Score the documents of a log; print the scores, and write them.
+    """Score documents, or the decodings of runs by another program; print and write the scores.
 
     Raises:
         UserError: a mistake that a user can correct.
     """
-    options = construct(ScoreOptions, plain(cfg), "")
+    options = read_options(plain(cfg))
+    if isinstance(options, WithOptions):
+        score_with(options)
+    else:
+        score_documents(options)
+
+
+def read_options(config: Config) -> ScoreOptions | WithOptions:
+    """Return the options of the form that a command has.
+
+    Raises:
+        UserError: the command mixes the two forms, or an option is wrong.
+    """
+    usual = yaml.safe_load((HOME / CONF / "score.yaml").read_text(encoding="utf-8"))
+    documents, others = (asked_of(make, ["plugins"]) for make in (ScoreOptions, WithOptions))
+    given = {name for name, value in config.items() if value != usual.get(name)}
+    by_program = bool(given & others.keys())
+    if by_program == bool(given & documents.keys()):
+        raise UserError(
+            f"{'both' if by_program else 'neither'} of two forms: give log=FILE references=FILE "
+            "for documents, or runs=DIR with=NAME command=... signature=... for another program"
+        )
+    if by_program:
+        return construct(WithOptions, {k: v for k, v in config.items() if k not in documents}, "")
+    return construct(ScoreOptions, {k: v for k, v in config.items() if k not in others}, "")
+
+
+def score_documents(options: ScoreOptions) -> None:
+    """Score the documents of a log; print the scores, and write them.
+
+    Raises:
+        UserError: the log and the references do not fit, or the scores cannot be written.
+    """
     place = (options.to or options.log.parent / EVALUATED).absolute()
     check_writable(place.parent)
     if place.exists() and "figures" in read_json(place):

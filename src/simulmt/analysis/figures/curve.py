@@ -29,6 +29,7 @@ _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
 def draw_curve(
     series: Sequence[Series],
     latency: str,
+    quality: str = "BLEU",
     oracle: float | None = None,
     shown: tuple[float, float] | None = None,
     width: float = 7.0,
@@ -46,6 +47,7 @@ def draw_curve(
     Args:
         series: At least one series, with at least one point in all.
         latency: The label of the x axis.
+        quality: The label of the y axis.
         oracle: The latency of the oracle, if known; faster models have to guess.
         shown: The least and the greatest quality in the picture; None shows all. The picture is as
             wide as the shown simultaneous points need, and leaves out a series without one.
@@ -54,7 +56,7 @@ def draw_curve(
     """
     scale = font_size / 10
     figure, (axes,) = make_panels(1, 1, width, width * 4.4 / 7)
-    axes.set(xlabel=latency, ylabel="BLEU")
+    axes.set(xlabel=latency, ylabel=quality)
     axes.margins(x=0.07, y=0.1)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     styled = [*zip(series, _series_styles(series), strict=True)]

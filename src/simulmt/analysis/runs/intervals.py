@@ -1,4 +1,4 @@
-"""Bootstrap intervals of BLEU, and p values of differences between systems.
+"""Bootstrap intervals of quality, and p values of differences between systems.
 
 Koehn (2004): draw sentences with replacement, and score the drawn corpus. All systems share the
 draws, so that one resampling of a system serves all of its comparisons. Draws and bounds are those
@@ -26,15 +26,18 @@ SentenceCounts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resampled:
-    """BLEU and DAL of the test set, then of each resample in the order of the draws: (1 + R,)."""
+    """Quality and DAL of the test set, then of each resample in the order of the draws: (1 + R,).
 
-    bleu: SentenceCounts
+    Quality is BLEU, or the mean of another program's scores.
+    """
+
+    quality: SentenceCounts
     dal: SentenceCounts
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The middle 95% of the resampled BLEU."""
-        return middle(self.bleu[1:])
+        """The middle 95% of the resampled quality."""
+        return middle(self.quality[1:])
 
 
 def middle(samples: SentenceCounts) -> tuple[float, float]:
@@ -100,6 +103,12 @@ def resample(counts: SentenceCounts, samples: int) -> Resampled:
     return Resampled(np.array(bleus), sums[:, -2] / np.maximum(sums[:, -1], 1))
 
 
+def resample_mean(segments: Sequence[float], samples: int) -> SentenceCounts:
+    """Return the mean of a corpus and of the same resamples, (1 + samples,)."""
+    values = np.array(segments)
+    return np.append(values.mean(), draw_sentences(len(values), samples) @ values / len(values))
+
+
 def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     """Return the mean of runs that differ in the seed alone; each resample draws seeds, too.
 
@@ -112,7 +121,7 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     """
     names = sorted(seeds)
     random = np.random.default_rng([SEED, *"\n".join(names).encode()])
-    samples = len(seeds[names[0]].bleu) - 1
+    samples = len(seeds[names[0]].quality) - 1
     drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
 
     def mean(figure: str) -> SentenceCounts:
@@ -120,4 +129,4 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
         resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
         return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
 
-    return Resampled(mean("bleu"), mean("dal"))
+    return Resampled(mean("quality"), mean("dal"))

@@ -5,19 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from simulmt.analysis.runs.found import RunList
-from simulmt.analysis.runs.intervals import resample, sentence_counts
+from simulmt.analysis.runs.intervals import resample, resample_mean, sentence_counts
 from simulmt.analysis.runs.run import Run
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES, Traits
+from simulmt.options import pick
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
+from simulmt.scoring.segments import scored_by
 
 _NEAR = 1e-6  # rounding: scores and log have the same text
 
 
-def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
-    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
+def read_logs(listed: RunList, convention: str, unit: str, metric: str, samples: int) -> None:
+    """Count all runs by a convention, and add logs and resampled quality where there are logs.
 
     A run is left out if the BLEU or DAL of its log differs from that of its scores.
 
@@ -25,9 +28,10 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
         listed: The runs; a run that is left out moves from `runs` to `left_out`.
         convention: A name of `CONVENTIONS`.
         unit: A unit of the convention.
+        metric: The quality that is resampled: `BLEU`, or a metric of another program.
         samples: The number of resamples.
     """
-    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
+    counted = [replace(run, convention=convention, unit=unit, metric=metric) for run in listed.runs]
     listed.runs.clear()
     for run in counted:
         try:
@@ -67,7 +71,7 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
         log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
-    return Run(
+    run = Run(
         path=path.parent,
         folder=name,
         home=name,
@@ -77,9 +81,11 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
         traits=Traits(False, offline, {}),
         convention=like.convention,
         unit=like.unit,
+        metric=like.metric,
         log=log,
         resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
     )
+    return _with_scored(run, theirs, samples)
 
 
 def _with_log(run: Run, samples: int) -> Run:
@@ -92,8 +98,40 @@ def _with_log(run: Run, samples: int) -> Run:
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
     clipped = CONVENTIONS[run.convention].clipped  # of a log in words, whatever the unit
     dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
-    for name, was, now in (("BLEU", run.bleu, resampled.bleu[0]), ("DAL", dal, resampled.dal[0])):
+    for name, was, now in (
+        ("BLEU", run.bleu, resampled.quality[0]),
+        ("DAL", dal, resampled.dal[0]),
+    ):
         if abs(was - now) >= _NEAR:
             two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
             raise UserError(f"{name} is {two}: they are not of the same decoding")
-    return replace(run, log=log, resampled=resampled)
+    return _with_scored(replace(run, log=log, resampled=resampled), log, samples)
+
+
+def _with_scored(run: Run, log: Sequence[Instance], samples: int) -> Run:
+    """Return a run with the scores of its log by other programs."""
+    found = scored_by(run.path, log)
+    run = replace(run, scored={name: each.score for name, each in found.items()})
+    if run.metric == "BLEU" or run.resampled is None:
+        return run
+    if run.metric not in found:
+        return replace(run, resampled=None)
+    quality = resample_mean(found[run.metric].segments, samples)
+    return replace(run, resampled=replace(run.resampled, quality=quality))
+
+
+def check_scored(runs: Sequence[Run], metric: str) -> None:
+    """Check that a metric is known, and that each metric of another program has one signature.
+
+    Raises:
+        UserError: a metric cannot be compared.
+    """
+    signatures: dict[str, dict[str, str]] = {"BLEU": {}}
+    for run in runs:
+        for name, scored in run.scored.items():
+            signatures.setdefault(name, {}).setdefault(scored.signature, run.folder)
+    pick(signatures, metric, "metric", "; `simulmt score runs=DIR with=NAME` adds others")
+    for name, found in signatures.items():
+        if len(found) > 1:
+            several = " and ".join(f"{signature} ({folder})" for signature, folder in found.items())
+            raise UserError(f"{name} is by {several}: score all runs with the same model")

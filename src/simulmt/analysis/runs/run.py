@@ -50,8 +50,10 @@ class Run:
         policy: The options of the policy that decoded; empty for the model's own decision.
         convention: How `figures` are counted.
         unit: The unit of the latencies of `figures`, one of the convention.
+        metric: The quality in curves and tests: `BLEU`, or a name in `scored`.
+        scored: The scores by other programs, by metric.
         log: The decoded test set; empty if the run has no log, or if the log was not read.
-        resampled: The resampled BLEU and DAL of the log.
+        resampled: The resampled quality and DAL of the log; None without the metric.
     """
 
     path: Path
@@ -67,6 +69,8 @@ class Run:
     policy: Mapping[str, Any] = field(default_factory=dict)
     convention: str = "paper"
     unit: str = "word"
+    metric: str = "BLEU"
+    scored: Figures = field(default_factory=dict)
     log: Sequence[Instance] = ()
     resampled: Resampled | None = None
 
@@ -133,12 +137,18 @@ class Run:
     @property
     def figures(self) -> Figures:
         """Quality and latencies."""
-        return self.scores[self.convention, self.unit]
+        return {**self.scores[self.convention, self.unit], **self.scored}
 
     @property
     def bleu(self) -> float:
         """BLEU."""
         return float(self.figures["BLEU"])
+
+    @property
+    def quality(self) -> float:
+        """The metric; NaN if the run does not have it."""
+        value = self.value(self.metric)
+        return math.nan if value is None else value
 
     def value(self, name: str) -> float | None:
         """Return a figure; None if no sentence has it, or if its plugin was not there to score."""

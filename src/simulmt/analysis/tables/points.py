@@ -79,7 +79,7 @@ class Series:
 def curve_series(
     runs: Sequence[Run], latency: str, names: Mapping[str, str] | None = None
 ) -> list[Series]:
-    """Return the lines of the runs that have a latency, other systems last.
+    """Return the lines of the runs that have the metric and a latency, other systems last.
 
     Args:
         runs: The runs.
@@ -91,16 +91,17 @@ def curve_series(
     firsts: dict[str, Run] = {}
     for first, *others in by_seed(runs):
         group = [first, *others]
-        latencies, bleus = ([run.latency(latency) for run in group], [run.bleu for run in group])
-        if not all(map(math.isfinite, latencies)):
+        places = [(run.latency(latency), run.quality) for run in group]
+        latencies, qualities = zip(*places, strict=True)
+        if not all(map(math.isfinite, (*latencies, *qualities))):
             continue
         alike = [run for run in runs if names[run.folder] == names[first.folder]]
         said = names[first.folder].split()
         dials = [dial for dial in changing_dials(first, alike) or first.dials() if dial not in said]
         label = ", ".join(dials).replace("lambda_", "λ").replace("lambda", "λ")
-        across, up = (stdev(x) if others else 0.0 for x in (latencies, bleus))
+        across, up = (stdev(x) if others else 0.0 for x in (latencies, qualities))
         folders = tuple(run.folder for run in group)
-        point = Point(fmean(latencies), fmean(bleus), label, (across, up), folders)
+        point = Point(fmean(latencies), fmean(qualities), label, (across, up), folders)
         # a run lies on its own line, and on the line of its decodings
         decodings = [run for run in runs if run.home == first.home and not run.policy]
         for name in {names[run.folder] for run in (first, *decodings * (not first.is_decoding))}:
@@ -159,15 +160,20 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
     columns = [*runs[0].row(), "name", "model.name", "data.name"]
     trained = [run for run in runs if not run.foreign]
     options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
+    metrics = dict.fromkeys(metric for run in runs for metric in run.scored)
     rows: list[Row] = []
     for run in runs:
-        bleu = run.resampled
-        low, high = bleu.interval if bleu else (None, None)
-        row = run.row() | {f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high}
-        row["resampling"] = f"bs:{len(bleu.bleu) - 1}|seed:{SEED}" if bleu else None
+        drawn = run.resampled
+        low, high = drawn.interval if drawn else (None, None)
+        row = run.row() | {f"{run.metric}_low{suffix}": low, f"{run.metric}_high{suffix}": high}
+        row["resampling"] = f"bs:{len(drawn.quality) - 1}|seed:{SEED}" if drawn else None
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs)
         row |= {column: run.folder in front for column, front in fronts.items()}
-        rows.append(row | {key: run.option(key) for key in options})
+        row |= {key: run.option(key) for key in options}
+        for name in metrics:
+            score = run.scored.get(name)
+            row |= {name: score and score.value, f"{name}_signature": score and score.signature}
+        rows.append(row)
     return rows
 
 

@@ -12,12 +12,17 @@ from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, midd
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
-COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "DAL_one", "DAL_other", "BLEU_one")
-COLUMNS += ("BLEU_other", "difference", "difference_low", "difference_high", "p", "p_holm")
-COLUMNS += ("seeds_one", "seeds_other", "folders")
-"""The columns of `significance.csv`."""
-AT_DAL = ("line", "DAL", "BLEU", "BLEU_low", "BLEU_high", "seeds")
-"""The columns of `matched.csv`."""
+
+def columns(metric: str) -> tuple[str, ...]:
+    """Return the columns of `significance.csv`."""
+    both = ("one", "other", "DAL", "DAL_one", "DAL_other", f"{metric}_one", f"{metric}_other")
+    tested = ("difference", "difference_low", "difference_high", "p", "p_holm")
+    return (*both, *tested, "seeds_one", "seeds_other", "folders")
+
+
+def columns_at(metric: str) -> tuple[str, ...]:
+    """Return the columns of `matched.csv`."""
+    return ("line", "DAL", metric, f"{metric}_low", f"{metric}_high", "seeds")
 
 
 @dataclass(frozen=True)
@@ -39,20 +44,21 @@ class ResampledLine:
 
     name: str
     points: Sequence[ResampledPoint]
+    metric: str = "BLEU"
 
-    def bleu(self, dal: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
+    def quality(self, dal: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return quality at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
         dals = np.stack([point.mean.dal for point in self.points], axis=1)  # (1 + R, points)
-        bleus = np.stack([point.mean.bleu for point in self.points], axis=1)
+        values = np.stack([point.mean.quality for point in self.points], axis=1)
         order = np.argsort(dals, axis=1)  # in a resample, neighbours may change places
-        dals, bleus = (np.take_along_axis(figures, order, axis=1) for figures in (dals, bleus))
+        dals, values = (np.take_along_axis(figures, order, axis=1) for figures in (dals, values))
         rows, last = np.arange(len(dal)), len(self.points) - 1
         left = np.maximum((dals <= dal[:, None]).sum(axis=1) - 1, 0)
         right = np.minimum(left + 1, last)
-        x, y, step = dals[rows, left], bleus[rows, left], dals[rows, right] - dals[rows, left]
+        x, y, step = dals[rows, left], values[rows, left], dals[rows, right] - dals[rows, left]
         share = np.clip((dal - x) / np.where(step > 0, step, 1), 0, 1)
-        bleu: NDArray[np.float64] = y + share * (bleus[rows, right] - y)
-        return bleu
+        quality: NDArray[np.float64] = y + share * (values[rows, right] - y)
+        return quality
 
     def around(self, dal: float) -> Sequence[ResampledPoint]:
         """Return the one or two points between which a DAL lies; none beyond the ends."""
@@ -74,12 +80,13 @@ def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[Resam
     for series in curve_series(logged, "DAL", lines):
         means = [mean_of_seeds(dict(resampled[f] for f in point.runs)) for point in series.points]
         points = [ResampledPoint(p.runs, x) for p, x in zip(series.points, means, strict=True)]
-        found.append(ResampledLine(series.name, sorted(points, key=lambda point: point.dal)))
+        points.sort(key=lambda point: point.dal)
+        found.append(ResampledLine(series.name, points, runs[0].metric))
     return found
 
 
-def bleu_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Row]:
-    """Return BLEU of each line at each DAL that lies between its points, with its interval.
+def quality_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Row]:
+    """Return the quality of each line at each DAL that lies between its points, with its interval.
 
     A line of a single point has a row at the DAL of that point.
     """
@@ -90,14 +97,9 @@ def bleu_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Row]:
             if around := line.around(dal):
                 mean = around[0].mean
                 at = mean.dal if single else np.full_like(mean.dal, dal)
-                bleu, seeds = line.bleu(at), min(len(point.folders) for point in around)
-                rows.append(
-                    dict(
-                        zip(
-                            AT_DAL, (line.name, dal, bleu[0], *middle(bleu[1:]), seeds), strict=True
-                        )
-                    )
-                )
+                found, seeds = line.quality(at), min(len(point.folders) for point in around)
+                values = (line.name, dal, found[0], *middle(found[1:]), seeds)
+                rows.append(dict(zip(columns_at(line.metric), values, strict=True)))
     return rows
 
 
@@ -141,7 +143,7 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
     single = [line.points[0] for line in (one, other) if len(line.points) == 1]
     of_single = sorted((point.mean.dal for point in single), key=lambda dal: float(dal[0]))
     for dal in of_single[-1:] or [np.full_like(one.points[0].mean.dal, dal) for dal in dals]:
-        scored = [(line, line.bleu(dal)) for line in (one, other)]
+        scored = [(line, line.quality(dal)) for line in (one, other)]
         scored.sort(key=lambda pair: (-pair[1][0], pair[0].points[0].dal))
         (better, high), (worse, low) = scored
         lines, two = (better, worse), len(single) == 2
@@ -154,4 +156,5 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
         folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
         figures = (dal[0], *dal_of, high[0], low[0], difference[0], *middle(difference[1:]))
         tested = (p_value(difference[1:]), None, seeds_one, seeds_other, " | ".join(folders))
-        yield dict(zip(COLUMNS, (better.name, worse.name, *figures, *tested), strict=True))
+        values = (better.name, worse.name, *figures, *tested)
+        yield dict(zip(columns(better.metric), values, strict=True))

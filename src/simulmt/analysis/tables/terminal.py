@@ -1,6 +1,6 @@
 """Tables of scores for the terminal."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -9,6 +9,7 @@ from simulmt.analysis.runs.run import Row, Run
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
+from simulmt.scoring.segments import DIGITS
 
 _PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")
 _DIGITS = {"AP": 3}
@@ -19,6 +20,7 @@ def score_table(
     left: Sequence[tuple[Column, Sequence[str]]] = (),
     convention: str = "paper",
     unit: str = "word",
+    scored: Mapping[str, Figures] | None = None,
 ) -> Table:
     """Return a table with a row for each name: quality and latency in a unit.
 
@@ -31,6 +33,7 @@ def score_table(
         left: The columns before the figures, with a cell for each row; the names if there are none.
         convention: A name of `CONVENTIONS`; `paper` also shows DAL in the other unit.
         unit: `word` or `subword` for `paper`; every other convention has a single unit.
+        scored: Scores by other programs, by the same names; they stand after BLEU.
     """
     left = left or [(Column("", overflow="fold"), list(rows))]
     names = CONVENTIONS[convention].figures
@@ -40,19 +43,24 @@ def score_table(
         names = (*_PAPER, *ADDED, f"DAL {second}")
         dals = [scores["paper", second]["DAL"] for scores in rows.values()]
         figures = [{**f, names[-1]: dal} for f, dal in zip(figures, dals, strict=True)]
-    heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in names)]
-    table = Table(*heads, caption=_caption(rows, figures, unit), caption_justify="left")
+    more = scored or {name: {} for name in rows}
+    figures = [{**own, **more[name]} for own, name in zip(figures, rows, strict=True)]
+    metrics = dict.fromkeys(metric for each in more.values() for metric in each)
+    digits = {name: _DIGITS.get(name, 2) for name in names}
+    digits = {"BLEU": 2, **dict.fromkeys(metrics, DIGITS), **digits}
+    heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in digits)]
+    table = Table(*heads, caption=_caption(rows, figures, unit, metrics), caption_justify="left")
     oracles = [scores.oracle.get(unit, {}) for scores in rows.values()]
     known = [oracle for oracle in oracles if oracle]
     shared = len(known) > 0 and all(oracle == known[0] for oracle in known)
     blank, cells = [""] * (len(left) - 1), zip(*(column for _, column in left), strict=True)
-    for (name, *about), scored, oracle in zip(cells, figures, oracles, strict=True):
-        table.add_row(*map(Text, (name, *about)), *_cells(scored, names))
+    for (name, *about), own, oracle in zip(cells, figures, oracles, strict=True):
+        table.add_row(*map(Text, (name, *about)), *_cells(own, digits))
         if oracle and not shared:
-            table.add_row(Text(f"{name}, oracle"), *blank, *_cells(oracle, names))
+            table.add_row(Text(f"{name}, oracle"), *blank, *_cells(oracle, digits))
     if shared:
         table.add_section()
-        table.add_row("oracle", *blank, *_cells(known[0], names))
+        table.add_row("oracle", *blank, *_cells(known[0], digits))
     return table
 
 
@@ -92,15 +100,19 @@ def selection_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _cells(figures: Figures, names: Sequence[str]) -> list[str]:
+def _cells(figures: Figures, digits: Mapping[str, int]) -> list[str]:
     """Return the cells: empty for an unknown figure, a dash for one without a sentence."""
-    return [figures[name].form(_DIGITS.get(name, 2)) if name in figures else "" for name in names]
+    return [figures[name].form(n) if name in figures else "" for name, n in digits.items()]
 
 
-def _caption(rows: Mapping[str, Scores], figures: Sequence[Figures], unit: str) -> Text:
+def _caption(
+    rows: Mapping[str, Scores], figures: Sequence[Figures], unit: str, metrics: Iterable[str]
+) -> Text:
     lines = [] if unit == "word" else ["latency in subwords"]
     for name, of in rows.items():
         empty = f"{name}: {of.empty} of {of.sentences} predictions are empty, not in latency"
         lines += [empty] * (of.empty > 0)
     signatures = {f"{row['BLEU'].signature}\n{row['AL'].signature}" for row in figures}
-    return Text("\n".join(lines + list(signatures) * (len(signatures) == 1)))
+    lines += list(signatures) * (len(signatures) == 1)
+    lines += sorted({row[name].signature for name in metrics for row in figures if name in row})
+    return Text("\n".join(lines))

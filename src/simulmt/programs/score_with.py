@@ -1,0 +1,85 @@
+"""`simulmt score runs=DIR with=NAME`: scores of the decodings of runs by another program."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES, SEGMENTS, SET_ASIDE
+from simulmt.options import FolderName, pick
+from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.program import Program
+from simulmt.scoring.readers import READERS
+from simulmt.scoring.scores import Score
+from simulmt.scoring.segments import DIGITS, SegmentScores, digest, read_segments
+from simulmt.system.console import say, watch
+from simulmt.system.disk import check_writable, write_json
+from simulmt.system.ending import CONTINUES, handle_signals
+
+
+@dataclass(frozen=True)
+class WithOptions:
+    """The options of this form of `conf/score.yaml`, which explains each of them."""
+
+    runs: Path
+    with_: FolderName
+    command: str
+    signature: str
+    reader: str | None
+    plugins: list[str]
+
+    def __post_init__(self) -> None:
+        if self.with_ in {name for each in CONVENTIONS.values() for name in each.figures}:
+            raise UserError(f"with={self.with_} is a figure of simulmt: choose another name")
+
+
+def score_with(options: WithOptions) -> None:
+    """Score the decodings below a folder that are not scored yet, and keep the scores beside them.
+
+    Raises:
+        UserError: a bad option, or a program that fails; all finished decodings stay scored.
+    """
+    handle_signals(lambda: CONTINUES)
+    name, logs = options.with_, _logs(options.runs)
+    reader = pick(READERS, options.reader or (name if name in READERS else "lines"), "reader")
+    signature = f"{name}|model:{options.signature}" + "|negated:yes" * reader.negate
+    program = Program(options.command, reader)
+    for path in logs:
+        check_writable(path.parent)
+    for path in watch(logs, f"scoring with {name}"):
+        try:
+            log = sorted(read_instances(path), key=lambda instance: instance.index)
+        except UserError as error:
+            say(f"left out: {error}")
+            continue
+        place = path.parent / SEGMENTS / f"{name}.json"
+        found = read_segments(place, log) if place.exists() else None
+        before = found is not None and found.score.signature == signature
+        if found is None or not before:
+            try:
+                segments = program.score(log)
+            except UserError as error:
+                raise UserError(f"{path.parent}: {error}; {CONTINUES}") from None
+            found = SegmentScores(Score(fmean(segments), signature), digest(log), tuple(segments))
+            place.parent.mkdir(exist_ok=True)
+            write_json(place, found)
+        say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
+    say(f"kept beside each log in {SEGMENTS}/{name}.json: {signature}")
+
+
+def _logs(folder: Path) -> list[Path]:
+    """Return the logs of sentences below a folder, except those of runs that were set aside.
+
+    Raises:
+        UserError: there is none.
+    """
+    logs = [
+        path
+        for path in sorted(folder.rglob(INSTANCES))
+        if not any(map(SET_ASIDE.search, path.relative_to(folder).parts))
+        and not (path.parent / DOCUMENT_SCORES).exists()
+    ]
+    if not logs:
+        raise UserError(f"runs={folder} has no {INSTANCES} of sentences: choose a folder with runs")
+    return logs
