@@ -103,7 +103,7 @@ def test_initial_delays_are_those_of_the_scores(two):
 
 
 def runs_of(folder: Path) -> RunSet:
-    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 3)
+    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 5)
 
 
 def test_a_line_goes_along_its_axis(tmp_path):

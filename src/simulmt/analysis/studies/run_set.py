@@ -60,6 +60,9 @@ class RunSet:
         decode: Decodes the test set of a run directory with the run's checkpoint.
         attend: Forces that checkpoint to write the references of the test set, and returns the
             word alignments in its attention.
+        force: Forces that checkpoint in the same way, and returns the references with the delays at
+            which it writes them.
+        link: Returns the word alignments of sentence pairs in the attention of a model.
     """
 
     folder: Path
@@ -67,6 +70,8 @@ class RunSet:
     read: Callable[[Path], Corpus]
     decode: Callable[[Path], DecodedTestSet]
     attend: Callable[[Path], AttentionLinks]
+    force: Callable[[Path], Sequence[Instance]]
+    link: Callable[[Path, Sequence[tuple[str, str]]], Sequence[Links]]
 
     @property
     def data(self) -> Corpus:
