@@ -11,6 +11,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
+from simulmt.analysis.studies.faithfulness import known_faithfulness
 from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
@@ -202,6 +203,7 @@ def _evaluate(cfg: DictConfig) -> None:
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
     )
     scores = score(instances, split.needs, decoding, computing)
+    scores = replace(scores, faithfulness=known_faithfulness(instances, split))
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)

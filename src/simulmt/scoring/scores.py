@@ -116,6 +116,8 @@ class Scores:
         attention_span: In subwords; None unless the positions of the heads are known.
         erasure: Words taken back for each word of the final texts; None without re-translation.
         decoding: How the sentences were decoded; None if unknown.
+        faithfulness: Sufficiency, necessity and hallucination rate; empty unless the word alignment
+            of the references is known.
 
     Raises:
         ValueError: a figure of a convention is missing.
@@ -131,6 +133,7 @@ class Scores:
     attention_span: Score | None = None
     erasure: Score | None = None
     decoding: Decoding | None = None
+    faithfulness: Figures = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, convention in CONVENTIONS.items():

@@ -12,12 +12,14 @@ from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.faithfulness import Strength
 
+ALIGNER = "eflomal:grow-diag-final-and"
+
 
 class WordLinks(NamedTuple):
     """Word alignments."""
 
     origin: str
-    """`data`, `file`, `eflomal`, or the name of the run whose attention links words."""
+    """`data`, `file`, `ALIGNER`, or the name of the run whose attention links words."""
     references: Sequence[Links]
     """Those of the references."""
     outputs: Sequence[Mapping[int, Links]]
@@ -65,7 +67,7 @@ def word_links(
         links = align_text(*texts, wanted=len(pairs))
     of = dict(zip(pairs, links, strict=True))
     outputs = [{i.index: of[i.source, i.prediction] for i in each} for each in decoded]
-    origin = Path(aligner).resolve().name if aligner else "eflomal"
+    origin = Path(aligner).resolve().name if aligner else ALIGNER
     return WordLinks(origin, [of[pair] for pair in references], outputs)
 
 

@@ -158,6 +158,7 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
     }
     columns = [*runs[0].row(), "name", "model.name", "data.name"]
     trained = [run for run in runs if not run.foreign]
+    faithful = sorted({name for run in runs for name in run.scores.faithfulness})
     options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
     rows: list[Row] = []
     for run in runs:
@@ -166,6 +167,8 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
         row = run.row() | {f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high}
         row["resampling"] = f"bs:{len(bleu.bleu) - 1}|seed:{SEED}" if bleu else None
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs)
+        known = run.scores.faithfulness
+        row |= {name: known[name].value if name in known else None for name in faithful}
         row |= {column: run.folder in front for column, front in fronts.items()}
         rows.append(row | {key: run.option(key) for key in options})
     return rows
