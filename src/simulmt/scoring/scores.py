@@ -64,6 +64,7 @@ class Decoding:
         word_ms: The duration of a source word, if the model decoded word by word.
         policy: The options of the policy; empty for the model's own decision.
         text: The files that were decoded instead of a split.
+        context: The file of what preceded the sentences.
     """
 
     checkpoint: str
@@ -74,6 +75,7 @@ class Decoding:
     word_ms: float | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
     text: Text | None = None
+    context: str | None = None
 
     @classmethod
     def by(cls, search: Search, checkpoint: Path, split: str) -> "Decoding":

@@ -13,8 +13,8 @@ from simulmt.alignment.links import Links, by_target
 from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels
 from simulmt.analysis.figures.style import GREY, Style, named_styles
 from simulmt.analysis.runs.run import Row
-from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.studies.word_links import output_links, word_links
+from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
+from simulmt.analysis.studies.word_links import projected, word_links
 from simulmt.analysis.tables.names import line_names
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
@@ -67,11 +67,11 @@ def faithfulness(
 
 def known_faithfulness(instances: Sequence[Instance], split: Split) -> Figures:
     """Return the figures of outputs by the links of the data; none if these are unknown."""
-    links = output_links(instances, split)
-    if links is None:
+    if (gold := gold_links(split, None)) is None:
         return {}
-    delays = [instance.delays for instance in instances]
-    return measures.faithfulness(_linked(instances, links), delays, Counted("data"))
+    known = [one.possible for one in gold]
+    linked = _linked(instances, [projected(instance, known) for instance in instances])
+    return measures.faithfulness(linked, [one.delays for one in instances], Counted("data"))
 
 
 def _linked(instances: Sequence[Instance], links: Sequence[Links]) -> list[list[set[int]]]:

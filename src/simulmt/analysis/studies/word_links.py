@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulmt.alignment.aligner import align_text
-from simulmt.alignment.links import Links, known_links
+from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import project
 from simulmt.analysis.studies.run_set import RunSet, gold_links
-from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.faithfulness import Strength
 
@@ -75,11 +74,3 @@ def projected(instance: Instance, references: Sequence[Links]) -> Links:
     """Return the links of an output, from those of all references."""
     written, meant = instance.prediction.split(), instance.reference.split()
     return project(written, meant, references[instance.index])
-
-
-def output_links(instances: Sequence[Instance], split: Split) -> list[Links] | None:
-    """Return the links of outputs by those that the data have; None if these are unknown."""
-    if split.links is None:
-        return None
-    known = [known_links(links).possible for links in split.links]
-    return [projected(instance, known) for instance in instances]
