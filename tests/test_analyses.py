@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from made_up import OWN, evaluate_run, make_run
+from made_up import OWN, evaluate_run, make_run, make_scores
 from simulmt.alignment.links import format_links, known_links
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.studies import STUDIES, word_links
@@ -289,6 +289,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
         ("head_positions", [], r"head_positions.*holds 2"),
         ("attention_span", [], "learned"),
         ("layers_heads", ["to=/dev/null"], "to is /dev/null, a device"),
+        ("faithfulness", ["links=a", "aligner=b"], "links=a and aligner=b: give one"),
     ],
 )
 def test_bad_choices_end_in_one_line(name, overrides, values, two):
@@ -435,7 +436,9 @@ def test_evaluations_by_a_policy_are_systems_too(two, monkeypatch):
     write_json(run / SCORES, replace(own, decoding=OWN))
     folder = evaluate_run(run, "hold", own, policy={"name": "hold_n", "n": 2})
     write_instances(folder / "instances.log", wait_k(2))
+    early = evaluate_run(run, "early", make_scores(20, 1), dials={"k": 2})  # sorted first
+    write_instances(early / "instances.log", wait_k(2))
     monkeypatch.setattr(_Reader, "force", lambda *_: forced_at(4))
     rows = study("faithfulness", two, "decodings=true")
-    assert Counter(row["folder"] for row in rows)["k4/evaluation/hold"] == 1  # it is not forced
-    assert len(rows) == 5
+    times = Counter(row["folder"].rpartition("/")[2] for row in rows)
+    assert times == {"k1": 2, "k4": 2, "hold": 1, "early": 1}  # evaluations are not forced

@@ -18,7 +18,7 @@ from simulmt.options import Config, construct, pick
 from simulmt.parts.builders import build_corpus
 from simulmt.programs.plain import plain
 from simulmt.scoring.faithfulness import KS, Counted, anticipation_rate
-from simulmt.system.console import note
+from simulmt.system.console import say
 from simulmt.system.disk import check_writable, write_json, write_texts
 
 
@@ -44,11 +44,6 @@ class AlignOptions:
                 f"source={self.source}, target={self.target} and data="
                 f"{self.data and self.data.get('name')}: give both files, or only data=PRESET"
             )
-        if self.links and (self.to or not self.anticipation):
-            raise UserError(
-                f"links={self.links} with to={self.to} and anticipation={self.anticipation}: given "
-                "links are only measured; leave out to, and give anticipation=FILE"
-            )
 
 
 def align(cfg: DictConfig) -> None:
@@ -63,34 +58,31 @@ def align(cfg: DictConfig) -> None:
     if options.links is None:
         check_installed()
     splits = _splits(options)
-    if options.links is None:
-        links = _aligned(options, splits)
-    else:
-        gold = read_links(options.links, splits[0].sources, splits[0].targets)
-        links = [one.possible for one in gold]
+    links = _links(options, splits)
+    text = "".join(format_links(pair) + "\n" for pair in links)
+    if options.to:
+        write_texts(options.to.absolute().parent, {options.to.name: text})
+        print(f"written: {options.to}, {len(links):,} lines")
+    elif not options.anticipation:
+        sys.stdout.write(text)
     if options.anticipation:
-        lengths = map(word_count, splits[0].targets)
-        linked = [*map(by_target, links, lengths)]
+        linked = [*map(by_target, links, map(word_count, splits[0].targets))]
         origin = "file" if options.links else f"eflomal:{options.symmetrise}"
         counted = Counted(origin, of="reference")
         figures = {f"AR{k}": anticipation_rate(linked, k, counted) for k in KS}
         write_json(options.anticipation, figures)
         for rate in figures.values():
-            note(f"{rate.form():>6}%  {rate.signature}")
+            say(f"{rate.form():>6}%  {rate.signature}")
 
 
-def _aligned(options: AlignOptions, splits: Sequence[Split]) -> list[Links]:
-    """Return the links of the first split, and write them."""
+def _links(options: AlignOptions, splits: Sequence[Split]) -> list[Links]:
+    """Return the links of the first split."""
+    if options.links is not None:
+        gold = read_links(options.links, splits[0].sources, splits[0].targets)
+        return [one.possible for one in gold]
     sources = [line for split in splits for line in split.sources]
     targets = [line for split in splits for line in split.targets]
-    links = align_text(sources, targets, options.symmetrise, len(splits[0]))
-    text = "".join(format_links(pair) + "\n" for pair in links)
-    if options.to:
-        write_texts(options.to.absolute().parent, {options.to.name: text})
-        print(f"written: {options.to}, {len(links):,} lines")
-    else:
-        sys.stdout.write(text)
-    return links
+    return align_text(sources, targets, options.symmetrise, len(splits[0]))
 
 
 def _splits(options: AlignOptions) -> Sequence[Split]:

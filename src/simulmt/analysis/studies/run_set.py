@@ -76,7 +76,7 @@ class RunSet:
     @property
     def data(self) -> Corpus:
         """The data that all runs were tested on."""
-        return self.read(self.runs[0].path)
+        return self.read(self.folder / self.runs[0].home)
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""

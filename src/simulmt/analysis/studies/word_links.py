@@ -9,6 +9,7 @@ from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import project
 from simulmt.analysis.studies.run_set import RunSet, gold_links
 from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
 from simulmt.scoring.faithfulness import Strength
 
 ALIGNER = "eflomal:grow-diag-final-and"
@@ -46,8 +47,11 @@ def word_links(
         strength: Which of the known links count; those of an aligner are all sure.
 
     Raises:
-        UserError: links that are not of the test set, or no aligner where there are no links.
+        UserError: links that are not of the test set, or also an aligner; or no aligner where there
+            are no links.
     """
+    if aligner and file:
+        raise UserError(f"links={file} and aligner={aligner}: give one of them")
     split = run_set.data.splits["test"]
     gold = None if aligner else gold_links(split, file)
     if gold is not None:
