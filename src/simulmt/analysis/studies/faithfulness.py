@@ -106,6 +106,7 @@ def _draw(run_set: RunSet, rows: Sequence[Row]) -> Figure:
             ]
             handles = draw_lines(axes, points, styles)
         axes.set(xlabel="DAL (source words)", ylabel=label)
+    panels[-1].set_ylim(0, max(1.0, panels[-1].get_ylim()[1]))  # often there are none
     mark: Style = {"color": GREY, "marker": "o", "linestyle": "", "markerfacecolor": "white"}
     draw_legend(figure, [*handles, Line2D([], [], label="forced to write the references", **mark)])
     return figure
