@@ -34,6 +34,8 @@ from simulmt.decoding.forced import force, stops, strongest, word_weights
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.programs.align import align
+from simulmt.scoring.scores import Figures
+from simulmt.system.disk import read_record
 from small_runs import configuration
 from zoo import BOS
 
@@ -197,6 +199,7 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
         # weights come back in float32
         np.testing.assert_allclose(row.weights[:T], found.weights, atol=1e-6)
         assert row.positions[:T].tolist() == found.hypothesis.positions
+        assert row.read[:T].tolist() == found.hypothesis.delays
 
 
 def test_links_of_attention_do_not_depend_on_batches():
@@ -264,6 +267,24 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
     data = ["data=verbfinal", "data.train=3", "data.valid=0", "data.test=5"]
     align(configuration("align", *data, f"to={tmp_path / 'preset'}"))
     assert len((tmp_path / "preset").read_text().splitlines()) == 5
+
+
+def test_the_program_measures_links_that_it_made_or_was_given(diagonal, tmp_path, capsys):
+    (tmp_path / "a").write_text("ein zwei drei\n")
+    (tmp_path / "b").write_text("three two one\n")
+    (tmp_path / "links").write_text("2-0 1-1 0?2\n")
+    files = [f"source={tmp_path / 'a'}", f"target={tmp_path / 'b'}"]
+    asked = f"anticipation={tmp_path / 'rates.json'}"
+    align(configuration("align", *files, f"links={tmp_path / 'links'}", asked))
+    rates = read_record(tmp_path / "rates.json", Figures)
+    assert (*rates,) == ("AR1", "AR3", "AR5", "AR7", "AR9")
+    # "three" needs word 3, where wait-1 has read 1 word and wait-3 has read 3
+    assert [rate.value for rate in rates.values()] == [pytest.approx(100 / 3), 0, 0, 0, 0]
+    assert capsys.readouterr().out.startswith(" 33.33%  AR1|a:file|l:possible|of:reference|u:word")
+    align(configuration("align", *files, f"to={tmp_path / 'made'}", asked))
+    made = read_record(tmp_path / "rates.json", Figures)
+    assert made["AR1"].value == 0
+    assert "|a:eflomal:grow-diag-final-and|" in made["AR1"].signature
 
 
 @pytest.mark.parametrize(

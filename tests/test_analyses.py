@@ -3,7 +3,6 @@
 import csv
 import random
 import shutil
-import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from made_up import make_run
+from made_up import OWN, evaluate_run, make_run, make_scores
 from simulmt.alignment.links import format_links, known_links
 from simulmt.analysis.runs.found import find_runs
-from simulmt.analysis.studies import STUDIES
+from simulmt.analysis.studies import STUDIES, word_links
 from simulmt.analysis.studies.bins import make_bins, measure, reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
 from simulmt.analysis.studies.run_set import DecodedTestSet, LinkSource, RunSet
@@ -103,7 +102,7 @@ def test_initial_delays_are_those_of_the_scores(two):
 
 
 def runs_of(folder: Path) -> RunSet:
-    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 3)
+    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 5)
 
 
 def test_a_line_goes_along_its_axis(tmp_path):
@@ -290,6 +289,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
         ("head_positions", [], r"head_positions.*holds 2"),
         ("attention_span", [], "learned"),
         ("layers_heads", ["to=/dev/null"], "to is /dev/null, a device"),
+        ("faithfulness", ["links=a", "aligner=b"], "links=a and aligner=b: give one"),
     ],
 )
 def test_bad_choices_end_in_one_line(name, overrides, values, two):
@@ -363,10 +363,9 @@ def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monk
         asked.extend(zip(sources, targets, strict=True))
         return [known_links(lines.get(target, [])).possible for target in targets][:wanted]
 
-    module = sys.modules["simulmt.analysis.studies.absent_present"]  # the function hides it
-    monkeypatch.setattr(module, "align_text", aligned)
+    monkeypatch.setattr(word_links, "align_text", aligned)
     rows = {row["folder"]: row for row in study("absent_present", tmp_path)}
-    assert {row["links"] for row in rows.values()} == {"aligner"}
+    assert {row["links"] for row in rows.values()} == {word_links.ALIGNER}
     assert rows["a"]["present_accuracy"] == "100.0"
     assert len(asked) == len(set(asked)) <= 121  # the oracle writes the references: only once
     assert asked[-1] == ("x", "y")
@@ -386,3 +385,60 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
     found = [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in study("aer", tmp_path)]
     assert found[:2] == [("attention", "all", "all", 0), ("attention", "1", "all", 1)]
     assert found[2:] == [("position", "1", "2", 0)]
+
+
+def forced_at(k: int) -> list[Instance]:
+    """The references, written by wait-k."""
+    lengths = [len(source.split()) for source in SPLIT.sources]
+    pairs = enumerate(zip(SPLIT.sources, SPLIT.targets, lengths, strict=True))
+    return [
+        Instance(i, x, y, y, tuple(min(k + t, n) for t in range(len(y.split()))))
+        for i, (x, y, n) in pairs
+    ]
+
+
+def test_the_oracle_is_faithful_and_wait_1_guesses(tmp_path, monkeypatch):
+    make(tmp_path / "oracle", "mma_il", {"lambda": 0.1}, oracle())
+    make(tmp_path / "one", "wait_k", {"mechanism.k": 1}, forced_at(1))
+    forced = {"oracle": oracle(), "one": forced_at(1)}
+    monkeypatch.setattr(_Reader, "force", lambda _, run: forced[run.name])
+    found = study("faithfulness", tmp_path)
+    rows = {(row["folder"], row["of"]): row for row in found}
+    assert rows.keys() == {(name, of) for name in forced for of in ("output", "reference")}
+    for (name, of), row in rows.items():
+        # both write the references, so outputs have the links and delays of the references
+        assert row["signature"].startswith(f"SUF|a:data|l:possible|m:max|of:{of}|u:word")
+        assert (float(row["sufficiency"]) == 100) == (name == "oracle")
+        assert row["necessity"] == rows[name, "output"]["necessity"]
+        assert row["hallucination"] == "0.0"
+        guessed = 100 - float(rows["one", of]["sufficiency"])
+        assert float(row["AR1"]) == pytest.approx(guessed, abs=1e-9)  # sums
+    sure = study("faithfulness", tmp_path, "strength=sure", "several=min")
+    assert "|l:sure|m:min|" in sure[0]["signature"]
+    assert float(sure[0]["hallucination"]) > 0  # words with several source words have no sure link
+
+
+def test_the_attention_of_a_run_links_words(trained):
+    reader = _Reader(None, torch.device("cpu"))
+    split = reader.read(trained).splits["test"]
+    pairs = [*zip(split.sources, split.targets, strict=True)]
+    attended = reader.attend(trained)[LinkSource("attention", 0, 0)]
+    assert reader.link(trained, [*pairs, ("", "a"), pairs[2]]) == [*attended, set(), attended[2]]
+    rows = study("faithfulness", trained, f"aligner={trained}")
+    assert [row["of"] for row in rows] == ["output", "reference"]
+    assert {row["signature"].split("|")[1] for row in rows} == {f"a:{trained.name}"}
+    assert {row["AR9"] for row in rows} != {""}
+
+
+def test_evaluations_by_a_policy_are_systems_too(two, monkeypatch):
+    run = two / "k4"
+    own = read_record(run / SCORES, Scores)
+    write_json(run / SCORES, replace(own, decoding=OWN))
+    folder = evaluate_run(run, "hold", own, policy={"name": "hold_n", "n": 2})
+    write_instances(folder / "instances.log", wait_k(2))
+    early = evaluate_run(run, "early", make_scores(20, 1), dials={"k": 2})  # sorted first
+    write_instances(early / "instances.log", wait_k(2))
+    monkeypatch.setattr(_Reader, "force", lambda *_: forced_at(4))
+    rows = study("faithfulness", two, "decodings=true")
+    times = Counter(row["folder"].rpartition("/")[2] for row in rows)
+    assert times == {"k1": 2, "k4": 2, "hold": 1, "early": 1}  # evaluations are not forced

@@ -72,7 +72,9 @@ def test_a_test_set_given_as_files_scores_as_the_split(finished, files, capsys):
     digests = read_pairs([FilePair(*map(Path, places))]).sha256
     text = Text(*places, digests, {"empty": 1, "too_long": 0})
     assert scores.decoding == replace(split.decoding, split="news.2014", text=text)
-    assert replace(scores, decoding=None) == replace(split, decoding=None, oracle={})
+    assert replace(scores, decoding=None) == replace(
+        split, decoding=None, oracle={}, faithfulness={}
+    )
     again = finished / "evaluation" / "news.2014-best" / "instances.log"
     one, other = (
         [(i.source, i.reference, i.prediction, i.delays) for i in read_instances(path)]

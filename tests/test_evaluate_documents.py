@@ -144,6 +144,49 @@ def test_told_sentences_are_translated_one_by_one(trained):
     assert read_json(folder / DOCUMENT_SCORES)["boundaries"]["F1"]["value"] == 100
 
 
+def test_what_precedes_a_sentence_comes_from_a_file_or_its_document(trained, texts, tmp_path):
+    lines, translated = ((texts / f"test.{x}").read_text().splitlines() for x in ("de", "en"))
+    pairs = [f"{x} ||| {y}" for x, y in zip(lines, translated, strict=True)]
+    empty, one, names = (tmp_path / name for name in ("empty", "one", "names"))
+    empty.write_text("\n" * len(lines))
+    one.write_text("".join(f"{before}\n" for before in ["", *pairs[:-1]]))
+    names.write_text(f"{lines[0]}\t \t{lines[1]}\n" * len(lines))
+    found = {}
+    for path in (empty, one, names):
+        folder = evaluated(trained, f"test-best-context{path.name}", f"context={path}")
+        found[path] = read_instances(folder / "instances.log")
+        assert read_json(folder / "scores.json")["decoding"]["context"] == str(path)
+    evaluate(configuration("evaluate", f"checkpoint={trained}"))
+    plain = read_instances(trained / "evaluation" / "test-best" / "instances.log")
+    assert found[empty] == plain
+    assert found[one][0] == plain[0]
+    folder = evaluated(
+        trained, "test-best-sentenceslines+history", "sentences=lines", "history=true"
+    )
+    documents = read_streams(folder / "instances.log")
+    for number, document in enumerate(documents):  # nothing precedes the first sentence
+        first = plain[SIZE * number].prediction.split()
+        assert document.prediction.split()[: len(first)] == first
+    (tmp_path / "short").write_text("a\n")
+    with pytest.raises(UserError, match=r"context=.*short has 1 lines but the text has 23"):
+        evaluated(trained, "", f"context={tmp_path / 'short'}")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (["history=true"], "history=true with sentences=None"),
+        (["history=true", "sentences=model"], "whose ends are told"),
+        (["context=a", "sentences=lines"], "sentences=lines and context=a"),
+        (["context=a", "word_ms=9"], r"word_ms=9 and context=a.* one of these"),
+        (["context=a", "beam=2"], "context or history, which decode greedily"),
+    ],
+)
+def test_contexts_that_have_no_effect_are_rejected(chosen, message):
+    with pytest.raises(UserError, match=message):
+        evaluate(configuration("evaluate", "checkpoint=a", *chosen))
+
+
 def test_sentences_end_at_punctuation_or_as_in_a_file(trained, texts, tmp_path):
     folder = evaluated(trained, "test-best-sentencespunctuation", "sentences=punctuation")
     for one in read_streams(folder / "instances.log"):  # without marks, after 40 words
@@ -202,6 +245,8 @@ def test_a_report_lists_documents(trained, tmp_path):
 
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     plain = trained_once(*LONGER, "mechanism=wait_k")
+    with pytest.raises(UserError, match=r"data\.history=0, which sees no sentences before: leave"):
+        evaluated(plain, "", f"context={texts / 'test.de'}")
     with pytest.raises(UserError, match="needs documents: give documents=FILE"):
         evaluated(plain, "", "sentences=model")
     files = [f"source={texts / 'test.de'}", f"target={texts / 'test.en'}"]

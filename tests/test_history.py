@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import zoo
 from simulmt.attention import Past
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.subwords import Subwords
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding import drafting, own_decision
+from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.history import Before, held, past_of
+from simulmt.decoding.policies import HoldN
+from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.scoring.history_decoder import decode_after
+from simulmt.scoring.split_decoder import SplitDecoder
 
 CLOCKS = ["soft", "wait_k", "wait_info", "multi_path"]
 LENGTHS = ((5, 7), (0, 0), (9, 4))
@@ -85,3 +98,86 @@ def test_the_past_changes_the_translation() -> None:
 def test_a_model_that_sees_no_past_is_rejected(mechanism: str, options: dict[str, object]) -> None:
     with pytest.raises(UserError, match="history=5 needs model"):
         zoo.model(zoo.options(mechanism), 0, history=5, **options)
+
+
+DOCUMENTS = {"a": range(5), "b": range(5, 6), "c": range(6, 12)}
+SPLIT = replace(verbfinal(3, 0, 0, 12).splits["test"], documents=DOCUMENTS)
+SUBWORDS = Subwords.train([*SPLIT.sources, *SPLIT.targets], 150)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model that writes no EOS, so no sentence ends before its source; limits are short."""
+    monkeypatch.setattr(drafting, "length_limit", lambda read: read // 4 + 4)
+    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 3)
+    options = {"encoder": "causal", "vocabulary": SUBWORDS.vocabulary, "output_bias": True}
+    model = zoo.model(zoo.options("wait_k"), 0, history=80, **options).eval()
+    model.output_bias.data[model.vocabulary.eos] = -1e9
+    return model
+
+
+def arriving(place: int) -> list[list[int]]:
+    """The subwords of each word of a sentence, and EOS."""
+    words = SPLIT.sources[place].split()
+    return [*map(SUBWORDS.encode, words), [SUBWORDS.vocabulary.eos]]
+
+
+def test_a_told_document_is_the_stream_and_its_history_as_context_too(made: Model) -> None:
+    decoded = decode_after(made, SPLIT, SUBWORDS, GREEDY)
+    context = list[list[Before]]()
+    for places in SPLIT.documents.values():
+        stream = DocumentStream(made, lambda _, words, *rest: len(words))
+        before, start = list[Before](), 0
+        for place in places:
+            for word in arriving(place):
+                stream.read_word(word)
+            (segment,) = stream.ended()
+            tokens = segment.written.tokens
+            ends = SUBWORDS.words_touched(tokens).ends
+            assert decoded[place].prediction == SUBWORDS.decode(tokens)
+            delays = [segment.written.delays[end - 1] - start for end in ends]
+            assert [*decoded[place].delays] == delays
+            context.append([*before])
+            before.append(Before([token for word in segment.words for token in word], tokens))
+            start += len(segment.words)
+    assert decode_after(made, SPLIT, SUBWORDS, GREEDY, None, context) == decoded
+
+
+def test_a_policy_sees_the_history(made: Model) -> None:
+    policy = HoldN(n=1)
+    decoded = decode_after(made, SPLIT, SUBWORDS, GREEDY, policy)
+    for places in SPLIT.documents.values():
+        before = list[Before]()
+        for place in places:
+            stream = PolicyStream(made, policy, past=past_of(made, held(made, before)))
+            for word in arriving(place):
+                stream.read_word(word)
+            assert decoded[place].prediction == SUBWORDS.decode(stream.written.tokens)
+            source = [token for word in arriving(place)[:-1] for token in word]
+            delays = [min(delay, len(source)) for delay in stream.written.delays]
+            assert [*decoded[place].subword_delays] == delays
+            before.append(Before(source, stream.written.tokens))
+
+
+@pytest.mark.parametrize("policy", [None, HoldN(n=1)])
+def test_an_empty_context_changes_nothing_and_a_name_does(made: Model, policy) -> None:
+    alone = SplitDecoder(SPLIT, EncodedSplit.encode(SPLIT, SUBWORDS), SUBWORDS, 500, GREEDY, policy)
+    plain = alone(made)
+    assert decode_after(made, SPLIT, SUBWORDS, GREEDY, policy, [[]] * len(SPLIT)) == plain
+    for name in (Before([7, 9]), Before([7, 9], [8])):  # of the source alone, and of both sides
+        assert decode_after(made, SPLIT, SUBWORDS, GREEDY, policy, [[name]] * len(SPLIT)) != plain
+
+
+def test_the_newest_whole_sentences_are_held() -> None:
+    model = a_model("wait_k")  # 20 tokens
+    sentences = [Before([5] * n, [6] * m) for n, m in ((2, 2), (9, 9), (9, 8))]
+    assert held(model, sentences) == sentences[1:]  # translations of 9 and 8, each with EOS: 19
+    assert held(model, [*sentences, Before([5] * 3)]) == [*sentences[2:], Before([5] * 3)]
+    assert held(model, [*sentences, Before([5] * 21)]) == []
+    assert past_of(model, []) is None
+    assert past_of(model, sentences[1:]).target[0].tolist() == [
+        *[6] * 9,
+        zoo.EOS,
+        *[6] * 8,
+        zoo.EOS,
+    ]

@@ -32,6 +32,7 @@ def finished(trained_once) -> Path:
 def test_a_run_directory_holds_what_it_promises(finished):
     scores = read_record(finished / "test_scores.json", Scores)
     assert (*scores.oracle["word"],) == ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
+    assert (*scores.faithfulness,) == ("sufficiency", "necessity", "hallucination")
     assert (scores.sentences, scores.empty) == (23, 0)
     assert scores.decoding == Decoding("best", "test", 1)
     traits = json.loads((finished / "traits.json").read_text())

@@ -91,6 +91,14 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
     return links
 
 
+def by_target(links: Links, length: int) -> list[set[int]]:
+    """The source words of each of `length` target words; source words are counted from 1."""
+    sources = [set[int]() for _ in range(length)]
+    for i, j in links:
+        sources[j].add(i + 1)
+    return sources
+
+
 def known_links(needed: Sequence[Sequence[int]]) -> Gold:
     """The links of a sentence pair whose alignment is known by construction, as in `Split.links`.
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulmt.alignment.links import Links, bare_word
+from simulmt.alignment.links import Links, bare_word, by_target
 
 LinkCounts = NDArray[np.int64]
 
@@ -46,10 +46,10 @@ def judge(
         reference_links: links of source and reference.
     """
     counts = np.zeros((len(LinkKind), 2), dtype=np.int64)
-    linked, known = _by_target(links, len(output)), _by_target(reference_links, len(reference))
+    linked, known = by_target(links, len(output)), by_target(reference_links, len(reference))
     unmatched = [*zip(map(bare_word, reference), known, strict=True)]
     for word, delay, sources in zip(map(bare_word, output), delays, linked, strict=True):
-        absent = max(sources, default=-1) >= delay  # source words are counted from 0
+        absent = max(sources, default=0) > delay
         kind = (LinkKind.ABSENT if absent else LinkKind.PRESENT) if sources else LinkKind.UNLINKED
         matches = (
             candidate
@@ -75,12 +75,12 @@ def project(output: Sequence[str], reference: Sequence[str], links: Links) -> Li
         reference: the words of the reference.
         links: links of source and reference.
     """
-    linked = _by_target(links, len(reference))
+    linked = by_target(links, len(reference))
     matcher = SequenceMatcher(
         None, [*map(bare_word, reference)], [*map(bare_word, output)], autojunk=False
     )
     return frozenset(
-        (i, ours)
+        (i - 1, ours)
         for _, start, end, first, last in matcher.get_opcodes()
         for theirs, ours in zip(range(start, end), range(first, last), strict=False)
         for i in linked[theirs]
@@ -93,11 +93,3 @@ def accuracies(counts: LinkCounts) -> NDArray[np.float64]:
     percentages = np.full(words.shape, np.nan)
     np.divide(100.0 * right, words, out=percentages, where=words > 0)
     return percentages
-
-
-def _by_target(links: Links, length: int) -> list[set[int]]:
-    """The source words of each target word."""
-    sources = [set[int]() for _ in range(length)]
-    for i, j in links:
-        sources[j].add(i)
-    return sources

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
-import torch
-
 from simulmt.attention import Past
 from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.own_decision import LengthLimit
@@ -60,13 +59,14 @@ class DocumentStream:
         limit: LengthLimit | None = None,
     ) -> None:
         self.model, self.cut, self.policy, self.limit = model, cut, policy, limit
-        self._ended, self._history = list[Segment](), list[Segment]()
+        self._ended = list[Segment]()
+        self._before: Sequence[Before] = []
         self.read = 0
         """The words that have been read, of the whole stream."""
         self._open()
 
     def _open(self) -> None:
-        self.past = self._past()
+        self.past = past_of(self.model, self._before)
         self.stream: SentenceStream | PolicyStream
         if self.policy is None:
             self.stream = SentenceStream(self.model, self.limit, self.past)
@@ -110,25 +110,10 @@ class DocumentStream:
         length = min(max(length, least), len(self.words))
         own, rest = self.words[:length], self.words[length:]
         self._ended.append(Segment(own, written._replace(delays=self.delays), self.read))
-        self._history.append(self._ended[-1])
+        before = Before([token for word in own for token in word], written.tokens)
+        self._before = held(self.model, [*self._before, before])
         self._open()
         return [*rest, word] if end and rest else rest
-
-    def _past(self) -> Past | None:
-        """The newest segments that the model's history holds; None if there are none."""
-        eos, most = self.model.vocabulary.eos, self.model.history
-        while True:
-            source = [
-                token for segment in self._history for word in segment.words for token in word
-            ]
-            target = [token for own in self._history for token in [*own.written.tokens, eos]]
-            if max(len(source), len(target)) <= most:
-                break
-            del self._history[0]
-        if not self._history:
-            return None
-        sides = (torch.tensor([side], device=self.model.begins.device) for side in (source, target))
-        return Past(*(part for side in sides for part in (side, torch.ones_like(side).bool())))
 
     def _is_end(self, word: Sequence[int]) -> bool:
         return word[-1] == self.model.vocabulary.eos

@@ -1,4 +1,4 @@
-"""Attention of a model that writes a given target, and the word links that follow from it."""
+"""Attention and delays of a model that writes a given target, and links that follow from them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -39,11 +39,16 @@ def forced_steps(
 
 
 class Forced(NamedTuple):
-    """Attention to S source tokens at each of T given target tokens; both count EOS."""
+    """Attention to S source tokens at each of T given target tokens, and their delays.
+
+    S and T count EOS.
+    """
 
     weights: Float[NDArray[np.float32], "T L H S"]
     positions: Int[NDArray[np.int64], "T LH"]
     """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
+    read: Int[NDArray[np.int64], "T"]
+    """The source tokens read before each target token is written."""
 
 
 def force(
@@ -54,7 +59,7 @@ def force(
     target: Int[Tensor, "B T"],
     target_mask: Bool[Tensor, "B T"],
 ) -> Iterator[Forced]:
-    """The attention of each sentence of a batch while the model writes given targets.
+    """The attention and delays of each sentence while the model writes given targets.
 
     Args:
         model: in evaluation mode.
@@ -65,17 +70,18 @@ def force(
         target_mask: True for the real target tokens.
 
     Yields:
-        The attention of each row, without padding.
+        Those of each row, without padding.
     """
-    weights, positions = [], []
+    weights, positions, reads = [], [], []
     with torch.inference_mode():
         for step in forced_steps(model, model.encode(source, source_mask), target_input, target):
             weights.append(torch.stack(step.weights, 1).float().cpu())  # (B, L, H, S)
             positions.append(step.positions.cpu())
-    attention, stopped = torch.stack(weights, 1).numpy(), torch.stack(positions, 1).numpy()
+            reads.append(step.read.cpu())
+    attention, stopped, read = (torch.stack(x, 1).numpy() for x in (weights, positions, reads))
     lengths = zip(source_mask.sum(1).tolist(), target_mask.sum(1).tolist(), strict=True)
     for row, (S, T) in enumerate(lengths):
-        yield Forced(attention[row, :T, ..., :S], stopped[row, :T])
+        yield Forced(attention[row, :T, ..., :S], stopped[row, :T], read[row, :T])
 
 
 def word_weights(

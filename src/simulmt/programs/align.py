@@ -1,4 +1,4 @@
-"""`align.py`: word alignments of a corpus."""
+"""`align.py`: word alignments of a corpus, and how much they have to be anticipated."""
 
 import sys
 from collections.abc import Sequence
@@ -9,15 +9,17 @@ from typing import Literal
 from omegaconf import DictConfig
 
 from simulmt.alignment.aligner import align_text, check_installed
-from simulmt.alignment.links import format_links
+from simulmt.alignment.links import Links, by_target, format_links, read_links
 from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.data.corpus import Split
-from simulmt.data.text import text_lines
+from simulmt.data.text import text_lines, word_count
 from simulmt.errors import UserError
 from simulmt.options import Config, construct, pick
 from simulmt.parts.builders import build_corpus
 from simulmt.programs.plain import plain
-from simulmt.system.disk import check_writable, write_texts
+from simulmt.scoring.faithfulness import KS, Counted, anticipation_rate
+from simulmt.system.console import say
+from simulmt.system.disk import check_writable, write_json, write_texts
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class AlignOptions:
     split: Literal["train", "valid", "test"]
     symmetrise: str
     to: Path | None
+    links: Path | None
+    anticipation: Path | None
     plugins: list[str]
     data: Config | None = None
 
@@ -43,25 +47,42 @@ class AlignOptions:
 
 
 def align(cfg: DictConfig) -> None:
-    """Align all pairs, and write a line of links for each, `0-0 1-2`.
+    """Align all pairs, and write a line of links for each, `0-0 1-2`; or measure given links.
 
     Raises:
         UserError: a mistake that a user can correct.
     """
     options = construct(AlignOptions, plain(cfg), "")
-    check_installed()
-    if options.to:
-        check_writable(options.to.absolute().parent)
+    for place in filter(None, (options.to, options.anticipation)):
+        check_writable(place.absolute().parent)
+    if options.links is None:
+        check_installed()
     splits = _splits(options)
-    sources = [line for split in splits for line in split.sources]
-    targets = [line for split in splits for line in split.targets]
-    links = align_text(sources, targets, options.symmetrise, len(splits[0]))
+    links = _links(options, splits)
     text = "".join(format_links(pair) + "\n" for pair in links)
     if options.to:
         write_texts(options.to.absolute().parent, {options.to.name: text})
         print(f"written: {options.to}, {len(links):,} lines")
-    else:
+    elif not options.anticipation:
         sys.stdout.write(text)
+    if options.anticipation:
+        linked = [*map(by_target, links, map(word_count, splits[0].targets))]
+        origin = "file" if options.links else f"eflomal:{options.symmetrise}"
+        counted = Counted(origin, of="reference")
+        figures = {f"AR{k}": anticipation_rate(linked, k, counted) for k in KS}
+        write_json(options.anticipation, figures)
+        for rate in figures.values():
+            say(f"{rate.form():>6}%  {rate.signature}")
+
+
+def _links(options: AlignOptions, splits: Sequence[Split]) -> list[Links]:
+    """Return the links of the first split."""
+    if options.links is not None:
+        gold = read_links(options.links, splits[0].sources, splits[0].targets)
+        return [one.possible for one in gold]
+    sources = [line for split in splits for line in split.sources]
+    targets = [line for split in splits for line in split.targets]
+    return align_text(sources, targets, options.symmetrise, len(splits[0]))
 
 
 def _splits(options: AlignOptions) -> Sequence[Split]:

@@ -15,6 +15,7 @@ from simulmt.errors import UserError
 from simulmt.files.instances import write_streams
 from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES
 from simulmt.models.model import Model
+from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.scores import Figures
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.scoring.stream_decoder import StreamDecoder, joined, segments_of
@@ -49,6 +50,7 @@ class DocumentDecoding:
         tokens: the most tokens in a batch of sentences.
         search: how drafts are made.
         policy: commits words of drafts; None for the model's own decision.
+        history: True if sentences whose ends are told see those before them.
     """
 
     sentences: str
@@ -56,6 +58,7 @@ class DocumentDecoding:
     tokens: int
     search: Search
     policy: Policy | None
+    history: bool = False
 
     def evaluate(self, model: Model, split: Split, subwords: Tokenizer, folder: Path) -> None:
         """Decode, score, and write the log and the scores into a folder.
@@ -94,6 +97,9 @@ class DocumentDecoding:
             cut = resegmented(split, at_punctuation)
         else:
             cut = resegmented(split, as_in(Path(self.sentences)))
+        if self.history:
+            how = (self.search, self.policy)
+            return joined(cut, decode_after(model, cut, subwords, *how, watch=watch))
         encoded = EncodedSplit.encode(cut, subwords)
         decoder = SplitDecoder(cut, encoded, subwords, self.tokens, self.search, self.policy)
         return joined(cut, decoder(model, watch))

@@ -11,6 +11,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
+from simulmt.analysis.studies.faithfulness import known_faithfulness
 from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
@@ -19,6 +20,7 @@ from simulmt.data.reader import read_pairs, with_documents
 from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
+from simulmt.decoding.history import held
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
@@ -27,15 +29,17 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.parts.builders import build_policy, other_policy, pick_device
+from simulmt.programs.context import read_context
 from simulmt.programs.documents import STREAM, DocumentDecoding, check_cut
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.system.console import console, watch
+from simulmt.system.console import console, say, watch
 from simulmt.system.disk import check_writable, read_record, write_json
 from simulmt.system.memory import enough_memory
 
@@ -63,7 +67,9 @@ class EvaluateOptions:
     documents: Path | None
     unpunctuated: bool
     lowercased: bool
+    context: Path | None
     sentences: str | None
+    history: bool
     cut: Literal["pointer", "likelihood", "reading"]
     plugins: list[str]
 
@@ -95,17 +101,28 @@ class EvaluateOptions:
                 " or leave it out for the model's own data"
             )
         check_cut(self.cut, self.sentences)
-        if self.sentences and self.word_ms:
+        if self.history and self.sentences in (None, STREAM):
             raise UserError(
-                f"word_ms={self.word_ms} with sentences={self.sentences}: computing time is only "
-                "measured for sentences; leave one of them out"
+                f"history=true with sentences={self.sentences}: it is for sentences of documents "
+                "whose ends are told; add sentences=lines, or leave it out"
+            )
+        chosen = {name: getattr(self, name) for name in ("word_ms", "sentences", "context")}
+        if len(given := {name: value for name, value in chosen.items() if value}) > 1:
+            raise UserError(
+                f"{' and '.join(f'{name}={value}' for name, value in given.items())}: sentences are"
+                " timed, belong to documents or have a context; give one of these options"
             )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
-        if self.word_ms and searches and not other_policy(self.policy):
+        if self.streams and searches and not other_policy(self.policy):
             raise UserError(
                 f"beam={self.beam} and length_penalty={self.length_penalty} with word_ms="
-                f"{self.word_ms}, which decodes greedily: leave them out"
+                f"{self.word_ms}, context or history, which decode greedily: leave them out"
             )
+
+    @property
+    def streams(self) -> bool:
+        """True if the sentences are decoded as in a stream."""
+        return bool(self.word_ms or self.context or self.history)
 
     @property
     def scored(self) -> str:
@@ -129,7 +146,9 @@ class EvaluateOptions:
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
         changed = {**policy, **self.dial, **own}
         if self.sentences:
-            changed["sentences"] = Path(self.sentences).stem
+            changed["sentences"] = Path(self.sentences).stem + "+history" * self.history
+        if self.context:
+            changed["context"] = self.context.stem
         if self.sentences == STREAM:
             changed["cut"] = self.cut
         return {name: value for name, value in changed.items() if value is not None}
@@ -173,7 +192,13 @@ def _evaluate(cfg: DictConfig) -> None:
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
     model = trained.build(options.dial, policy).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
-    search = search if policy or word_ms is None else GREEDY
+    search = GREEDY if options.streams and not policy else search
+    if (options.context or options.history) and not model.history:
+        raise UserError(
+            f"context={options.context} and history={options.history} with a model of "
+            "data.history=0, which sees no sentences before: leave them out, or train with "
+            "data.documents=true data.history=60"
+        )
     files, split = _text(options, trained)
     folder = options.folder(trained.path)
     check_writable(folder)
@@ -184,11 +209,18 @@ def _evaluate(cfg: DictConfig) -> None:
         summary.reencoding(split.sources)
     subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
     if options.sentences:
-        how = DocumentDecoding(options.sentences, options.cut, tokens, search, policy)
+        chosen = (options.sentences, options.cut, tokens, search, policy, options.history)
+        how = DocumentDecoding(*chosen)
         how.evaluate(model, split, subwords, folder)
         return
-    if word_ms is None:
-        encoded, computing = EncodedSplit.encode(split, subwords), None
+    computing = None
+    if options.context:
+        before = read_context(options.context, len(split), subwords)
+        if cut := sum(len(held(model, own)) < len(own) for own in before):
+            say(f"{cut:,} lines of context exceed data.history={model.history}: their newest parts")
+        instances = decode_after(model, split, subwords, search, policy, before, watch)
+    elif word_ms is None:
+        encoded = EncodedSplit.encode(split, subwords)
         decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
         instances = decode(model, watch)
     else:
@@ -200,8 +232,10 @@ def _evaluate(cfg: DictConfig) -> None:
         word_ms=word_ms,
         policy=other_policy(options.policy),
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
+        context=str(options.context) if options.context else None,
     )
     scores = score(instances, split.needs, decoding, computing)
+    scores = replace(scores, faithfulness=known_faithfulness(instances, split))
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)

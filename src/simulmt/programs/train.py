@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import Logger
 
 from simulmt.analysis import summary
+from simulmt.analysis.studies.faithfulness import known_faithfulness
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import check_manifest
 from simulmt.decoding.search import GREEDY
@@ -200,6 +202,7 @@ def _test(
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
+    scores = replace(scores, faithfulness=known_faithfulness(instances, decoder.split))
     figures = scores["paper", "word"]
     print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
     if ending.is_first():

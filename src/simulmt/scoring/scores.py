@@ -64,6 +64,7 @@ class Decoding:
         word_ms: The duration of a source word, if the model decoded word by word.
         policy: The options of the policy; empty for the model's own decision.
         text: The files that were decoded instead of a split.
+        context: The file of what preceded the sentences.
     """
 
     checkpoint: str
@@ -74,6 +75,7 @@ class Decoding:
     word_ms: float | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
     text: Text | None = None
+    context: str | None = None
 
     @classmethod
     def by(cls, search: Search, checkpoint: Path, split: str) -> "Decoding":
@@ -116,6 +118,8 @@ class Scores:
         attention_span: In subwords; None unless the positions of the heads are known.
         erasure: Words taken back for each word of the final texts; None without re-translation.
         decoding: How the sentences were decoded; None if unknown.
+        faithfulness: Sufficiency, necessity and hallucination rate; empty unless the word alignment
+            of the references is known.
 
     Raises:
         ValueError: a figure of a convention is missing.
@@ -131,6 +135,7 @@ class Scores:
     attention_span: Score | None = None
     erasure: Score | None = None
     decoding: Decoding | None = None
+    faithfulness: Figures = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, convention in CONVENTIONS.items():

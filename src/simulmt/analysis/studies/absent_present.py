@@ -1,21 +1,21 @@
 """Prediction accuracy on words whose source was read, or not: Zhang and Feng (2021)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import starmap
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
-from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
+from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge
 from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
 from simulmt.analysis.figures.style import COLOURS, DARK, Style
 from simulmt.analysis.runs.intervals import draw_sentences, middle
 from simulmt.analysis.runs.run import Row
-from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
-from simulmt.data.corpus import Corpus
+from simulmt.analysis.studies.run_set import Result, RunSet
+from simulmt.analysis.studies.word_links import word_links
 from simulmt.decoding.instance import Instance
 
 SAMPLES = 1000
@@ -27,38 +27,30 @@ _MARKS = (("present", "read", -0.12, _PRESENT), ("absent", "not yet read", 0.12,
 _UNLINKED = "#d5d5d5"
 
 
-def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
+def absent_present(
+    run_set: RunSet, *, links: str | None = None, aligner: str | None = None
+) -> Result:
     """Plot how often a written word is right, by whether its source word had been read.
-
-    Where links of the references are known, an output word has those of the word that it stands
-    for. Otherwise, outputs and references are aligned together with the training text.
 
     Args:
         run_set: One or several runs.
         links: A file of the test set's links; None takes those of the data, or an aligner's.
+        aligner: A run whose attention links words; None for eflomal.
 
     Raises:
         UserError: links that are not of the test set, or no aligner where there are no links.
     """
-    corpus = run_set.data
-    decoded = [run_set.instances(run, corpus.splits["test"]) for run in run_set.runs]
-    gold = gold_links(corpus.splits["test"], links)
-    if gold is None:
-        origin, (references, outputs) = "aligner", _align(corpus, decoded)
-    else:
-        origin, references = "file" if links else "data", [one.possible for one in gold]
-        outputs = [{i.index: _project(i, references) for i in each} for each in decoded]
+    split = run_set.data.splits["test"]
+    decoded = [run_set.instances(run, split) for run in run_set.runs]
+    known = word_links(run_set, decoded, links, aligner)
     rows = list[Row]()
-    for (columns, run), instances, linked in zip(run_set.named(), decoded, outputs, strict=True):
-        counts = np.stack([_judge(i, linked[i.index], references[i.index]) for i in instances])
-        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": origin}
+    each = zip(run_set.named(), decoded, known.outputs, strict=True)
+    for (columns, run), instances, linked in each:
+        pairs = [(i, linked[i.index], known.references[i.index]) for i in instances]
+        counts = np.stack([*starmap(_judge, pairs)])
+        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": known.origin}
         rows.append({**columns, **figures, **summarise(counts)})
     return Result(_draw(rows), rows)
-
-
-def _project(instance: Instance, references: Sequence[Links]) -> Links:
-    written, meant = instance.prediction.split(), instance.reference.split()
-    return project(written, meant, references[instance.index])
 
 
 def _judge(instance: Instance, linked: Links, reference: Links) -> LinkCounts:
@@ -92,25 +84,6 @@ def summarise(counts: LinkCounts) -> Row:
             f"{name}_high": high,
         }
     return summary
-
-
-def _align(
-    corpus: Corpus, decoded: Sequence[Sequence[Instance]]
-) -> tuple[Sequence[Links], Sequence[Mapping[int, Links]]]:
-    """Align references and outputs in one go; equal sentences share their links.
-
-    Returns:
-        The links of the references, and those of each run's outputs by the index of the sentence.
-    """
-    train, split = corpus.splits["train"], corpus.splits["test"]
-    references = [*zip(split.sources, split.targets, strict=True)]
-    outputs = [(i.source, i.prediction) for instances in decoded for i in instances]
-    pairs = [*dict.fromkeys(references + outputs)]
-    sources, targets = zip(*pairs, strict=True)
-    links = align_text([*sources, *train.sources], [*targets, *train.targets], wanted=len(pairs))
-    links_of = dict(zip(pairs, links, strict=True))
-    written = [{i.index: links_of[i.source, i.prediction] for i in each} for each in decoded]
-    return [links_of[pair] for pair in references], written
 
 
 def _draw(rows: Sequence[Row]) -> Figure:

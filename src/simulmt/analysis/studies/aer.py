@@ -10,10 +10,11 @@ from simulmt.alignment.links import Links
 from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
 from simulmt.analysis.figures.style import COLOURS, DARK, Style
 from simulmt.analysis.runs.run import Row
+from simulmt.analysis.studies.forced import forced_words
 from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
 from simulmt.attention.attention import Attention
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
+from simulmt.decoding.forced import Forced, stops, strongest, word_weights
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -83,17 +84,9 @@ def attention_links(
     """
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     rows: dict[int, dict[LinkSource, Links]] = {}
-    for batch in batches:
-        tensors = [batch.source, batch.source_mask, batch.target_input]
-        tensors += [batch.target, batch.target_mask]
-        forced = force(model, *(tensor.to(device) for tensor in tensors))
-        pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
-        for (index, source, target), sentence in zip(pairs, forced, strict=True):
-            steps, _, _, read = sentence.weights.shape
-            words = subwords.words_touched(source[: read - 1])
-            words = WordMap((*words, max(words, default=0) + 1))  # EOS
-            written = subwords.words_touched(target[: steps - 1])
-            rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
+    for index, forced, words, written in forced_words(model, subwords, batches, device):
+        source = WordMap((*words, max(words, default=0) + 1))  # EOS
+        rows[index] = _links(forced, source, written, heads if model.mechanism.learned else [])
     sources = rows[min(rows)] if rows else {}
     return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
 

@@ -60,6 +60,9 @@ class RunSet:
         decode: Decodes the test set of a run directory with the run's checkpoint.
         attend: Forces that checkpoint to write the references of the test set, and returns the
             word alignments in its attention.
+        force: Forces that checkpoint in the same way, and returns the references with the delays at
+            which it writes them.
+        link: Returns the word alignments of sentence pairs in the attention of a model.
     """
 
     folder: Path
@@ -67,11 +70,13 @@ class RunSet:
     read: Callable[[Path], Corpus]
     decode: Callable[[Path], DecodedTestSet]
     attend: Callable[[Path], AttentionLinks]
+    force: Callable[[Path], Sequence[Instance]]
+    link: Callable[[Path, Sequence[tuple[str, str]]], Sequence[Links]]
 
     @property
     def data(self) -> Corpus:
         """The data that all runs were tested on."""
-        return self.read(self.runs[0].path)
+        return self.read(self.folder / self.runs[0].home)
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""

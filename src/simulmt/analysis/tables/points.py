@@ -159,6 +159,7 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
     }
     columns = [*runs[0].row(), "name", "model.name", "data.name"]
     trained = [run for run in runs if not run.foreign]
+    faithful = sorted({name for run in runs for name in run.scores.faithfulness})
     options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
     metrics = dict.fromkeys(metric for run in runs for metric in run.scored)
     rows: list[Row] = []
@@ -168,6 +169,8 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
         row = run.row() | {f"{run.metric}_low{suffix}": low, f"{run.metric}_high{suffix}": high}
         row["resampling"] = f"bs:{len(drawn.quality) - 1}|seed:{SEED}" if drawn else None
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs)
+        known = run.scores.faithfulness
+        row |= {name: known[name].value if name in known else None for name in faithful}
         row |= {column: run.folder in front for column, front in fronts.items()}
         row |= {key: run.option(key) for key in options}
         for name in metrics:

@@ -1,0 +1,62 @@
+"""Decodes sentences whose ends are told and which see what precedes them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, zip_longest
+from typing import Any
+
+from simulmt.data.corpus import Split
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.history import Before, held, past_of
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.instance import Instance
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import Search
+from simulmt.models.model import Model
+from simulmt.scoring.split_decoder import write_down
+
+_TOGETHER = 64
+
+
+def decode_after(
+    model: Model,
+    split: Split,
+    subwords: Tokenizer,
+    search: Search,
+    policy: Policy | None = None,
+    context: Sequence[Sequence[Before]] | None = None,
+    watch: Callable[[list[list[int]]], Iterable[list[int]]] = iter,
+) -> list[Instance]:
+    """Translate a split, each sentence after what precedes it, which is not scored or counted.
+
+    Args:
+        model: the translation model, on any device.
+        split: the sentences; without `context`, those of documents.
+        subwords: the model's vocabulary.
+        search: how drafts of a policy are made.
+        policy: commits words of drafts; None for the model's own decision, which is greedy.
+        context: what precedes each sentence; None for the sentences before it in its document, with
+            the translations that the model has written.
+        watch: wraps the loop over batches, to show its progress.
+    """
+    turns: Iterable[Iterable[int | None]] = [range(len(split))]
+    before = [[*parts] for parts in context or ()]
+    if context is None:  # the sentences of a document share a list, which grows
+        turns = zip_longest(*split.documents.values())
+        before = [own for one in split.documents.values() for own in [list[Before]()] * len(one)]
+    rows = [[row for row in turn if row is not None] for turn in turns]
+    size, found = _TOGETHER, dict[int, Instance]()
+    for batch in watch([turn[n : n + size] for turn in rows for n in range(0, len(turn), size)]):
+        words = [[*map(subwords.encode, split.sources[row].split())] for row in batch]
+        pasts = [past_of(model, held(model, before[row])) for row in batch]
+        streams: list[Any] = [SentenceStream(model, past=past) for past in pasts]
+        if policy:
+            streams = [PolicyStream(model, policy, search, past=past) for past in pasts]
+        for arriving in zip_longest(
+            *([*own, [model.vocabulary.eos]] for own in words), fillvalue=[]
+        ):
+            streams[0].read_words(streams, arriving)
+        for row, own, stream in zip(batch, words, streams, strict=True):
+            before[row].append(Before([*chain.from_iterable(own)], stream.written.tokens))
+            found[row] = write_down(row, split, stream.written, subwords)
+    return [found[row] for row in range(len(split))]
