@@ -125,7 +125,7 @@ def test_scores_are_written_the_same_every_time_and_read_back(decoding, elapsed,
 
 def test_instances_log_has_simulevals_keys_in_words():
     record = json.loads(to_json(CORPUS[1]))
-    assert set(record) == KEYS | {"source_length"}
+    assert set(record) == KEYS | {"source_length", "subword_delays"}
     assert record["delays"] == [1, 4]
     assert (record["prediction_length"], record["source_length"]) == (2, 4)
 

@@ -1,7 +1,8 @@
 """The log of decoded text, a line of JSON for each sentence or document.
 
-Sentences have SimulEval's `instances.log`. Documents have the lines that OmniSTEval reads, which
-ignores our own fields `boundaries` and `text`.
+Sentences have SimulEval's `instances.log`, with our own fields `subword_delays` and `before_end`
+for `policy=from_file`. Documents have the lines that OmniSTEval reads, with our own fields
+`boundaries` and `text`. SimulEval and OmniSTEval ignore our own fields.
 """
 
 import json
@@ -35,6 +36,8 @@ class _Line:
     reference: str
     source: str
     source_length: int
+    subword_delays: tuple[int, ...] = ()
+    before_end: int = 0
 
 
 _LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
@@ -45,7 +48,9 @@ def to_json(instance: Instance) -> str:
 
     `elapsed` is left out if the times were not measured, since scorers would read zeros as times.
     """
-    keys = (field.name for field in fields(_Line) if field.name != "elapsed" or instance.elapsed)
+    optional = ("elapsed", "subword_delays", "before_end")
+    names = [field.name for field in fields(_Line)]
+    keys = (name for name in names if name not in optional or getattr(instance, name))
     return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
 
 

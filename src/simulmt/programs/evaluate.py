@@ -18,6 +18,7 @@ from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs, with_documents
 from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
+from simulmt.data.store import digest_of_file
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
@@ -127,6 +128,9 @@ class EvaluateOptions:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
+        if policy.get("policy") == "from_file":
+            content = digest_of_file(Path(policy["file"]).expanduser())
+            policy["file"] = f"{Path(policy['file']).stem}-{content[:8]}"
         changed = {**policy, **self.dial, **own}
         if self.sentences:
             changed["sentences"] = Path(self.sentences).stem
@@ -171,10 +175,11 @@ def _evaluate(cfg: DictConfig) -> None:
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
-    model = trained.build(options.dial, policy).to(device)
+    files, split = _text(options, trained)
+    policies = policy.on(split.sources) if policy else [None]
+    model = trained.build(options.dial, policies[0]).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = search if policy or word_ms is None else GREEDY
-    files, split = _text(options, trained)
     folder = options.folder(trained.path)
     check_writable(folder)
     summary.print_dropped(options.scored, split)
