@@ -136,7 +136,8 @@ def test_instances_log_round_trip(tmp_path):
     back = read_instances(tmp_path / "instances.log")
     assert [i.index for i in back] == [0, 1, 2, 3, 9]
     assert back[-1] == odd
-    assert [to_json(i) for i in back[:-1]] == [to_json(i) for i in CORPUS]
+    in_words = [replace(i, subword_delays=(), before_end=0) for i in CORPUS]
+    assert [to_json(i) for i in back[:-1]] == [to_json(i) for i in in_words]
     assert score(back[:-1])["paper", "word"] == score(CORPUS)["paper", "word"]
     assert value(score(back), "DAL", "subword") is None
 

@@ -21,8 +21,6 @@ from simulmt.errors import UserError
 
 Reads: TypeAlias = tuple[Annotated[int, Ge(0), Le(1_000_000)], ...]
 """What had been read before each written unit."""
-SILLM = "Translate the source sentence into the target language:"
-"""The `instruction` of lists that simulmt writes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +32,8 @@ class Recorded:
         source: The source, if the file has it.
         target: What was written; of a SiLLM list `output`, which may be the reference.
         reference: The reference, if the file has it.
-        delays: `delays` or `policy`; None if there is `rw`.
+        delays: Source words read before each target word, as logs have them.
+        policy: The same in a SiLLM list.
         rw: The reads and writes in their order.
         subword_delays: Source subwords read before each target subword, EOS included; empty in
             files of other systems.
@@ -46,25 +45,23 @@ class Recorded:
     source: Annotated[str, Field(validation_alias=AliasChoices("source", "src", "input"))] = ""
     target: Annotated[str, Field(validation_alias=AliasChoices("prediction", "hyp", "output"))] = ""
     reference: Annotated[str, Field(validation_alias=AliasChoices("reference", "tgt"))] = ""
-    delays: Annotated[
-        Reads | None, Field(validation_alias=AliasChoices("delays", "policy"))
-    ] = None
+    delays: Reads | None = None
+    policy: Reads | None = None
     rw: tuple[Literal[0, 1], ...] | None = None
     subword_delays: Reads = ()
     before_end: Annotated[int, Ge(0)] | None = None
 
     def __post_init__(self) -> None:
-        if (self.delays is None) == (self.rw is None):
+        if [self.delays, self.policy, self.rw].count(None) != 2:
             raise ValueError("give one of delays, policy and rw")
 
     @cached_property
     def reads(self) -> Reads:
         """The source words read before each target word; they never fall."""
-        if self.delays is not None:
-            return tuple(accumulate(self.delays, max))
-        read = accumulate(self.rw or (), lambda count, write: count + 1 - write, initial=0)
-        pairs = zip(read, self.rw or (), strict=False)
-        return tuple(count for count, write in pairs if write)
+        if self.rw is None:
+            return tuple(accumulate(self.delays or self.policy or (), max))
+        read = accumulate(1 - write for write in self.rw)
+        return tuple(count for count, write in zip(read, self.rw, strict=True) if write)
 
 
 _FILE = TypeAdapter(list[Recorded])

@@ -17,11 +17,16 @@ from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.recorded import read_recorded
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
+from simulmt.system.console import warn
 from simulmt.system.disk import replacing
 
 T = TypeVar("T")
+ENDS_OF_LISTS = (".json", ".jsonl", ".gz")
+"""The ends of the names of files with lists of other systems."""
+_TRANSLATE = "Translate the source sentence into the target language:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,16 @@ def write_streams(path: Path, instances: Iterable[StreamInstance]) -> None:
     _write(path, (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances))
 
 
+def write_lists(path: Path, instances: Iterable[Instance]) -> None:
+    """Write SiLLM's lists: the source words read before each word of `output`, the prediction."""
+    lists = (
+        {"instruction": _TRANSLATE, "input": i.source, "output": i.prediction, "policy": i.delays}
+        for i in sorted(instances, key=lambda instance: instance.index)
+    )
+    text = ",\n".join(json.dumps(each, ensure_ascii=False) for each in lists)
+    _write(path, [f"[{text}]"])
+
+
 def _write(path: Path, lines: Iterable[str]) -> None:
     text = "".join(line + "\n" for line in lines)
     with replacing(path) as unfinished:
@@ -79,6 +94,30 @@ def read_instances(path: Path) -> list[Instance]:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
     return _read(path, _parse)
+
+
+def read_lists(path: Path) -> list[Instance]:
+    """Return the sentences of lists with `rw` or `policy` (`simulmt.decoding.recorded`).
+
+    Delays are at most the source's length. A list tells how many words were written; where the text
+    has another number of words, it is cut or filled up with `_`, with a warning.
+
+    Raises:
+        UserError: the file cannot be read, or a sentence is corrupt; the message has its number.
+    """
+    found, others = [], 0
+    for index, one in enumerate(read_recorded(path)):
+        words, length = one.target.split(), len(one.source.split())
+        count, delays = len(one.reads), tuple(min(read, length) for read in one.reads)
+        others += count != len(words)
+        words = [*words[:count], *["_"] * (count - len(words))]
+        found.append(Instance(index, one.source, one.reference, " ".join(words), delays))
+    if others:
+        warn(
+            f"{path}: {others:,} of {len(found):,} lists have another length than their text, "
+            "which is then not what was written: their latency counts, their BLEU does not"
+        )
+    return found
 
 
 def read_streams(path: Path) -> list[StreamInstance]:

@@ -36,6 +36,7 @@ SAMPLES = "samples"
 TENSORBOARD = "tensorboard"
 EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
 EVALUATED = "scores.json"
+LISTS = "policy.json"  # with export=policy, SiLLM's lists
 
 LEFT_BY_KILLS = tuple(f"{place}*{UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
 RESULTS = (SCORES, INSTANCES, PICTURE)

@@ -22,8 +22,8 @@ from simulmt.data.store import digest_of_file
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
-from simulmt.files.instances import write_instances
-from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of
+from simulmt.files.instances import write_instances, write_lists
+from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, LISTS, run_of
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
@@ -66,6 +66,7 @@ class EvaluateOptions:
     lowercased: bool
     sentences: str | None
     cut: Literal["pointer", "likelihood", "reading"]
+    export: Literal["policy"] | None
     plugins: list[str]
 
     def __post_init__(self) -> None:
@@ -100,6 +101,11 @@ class EvaluateOptions:
             raise UserError(
                 f"word_ms={self.word_ms} with sentences={self.sentences}: computing time is only "
                 "measured for sentences; leave one of them out"
+            )
+        if self.export and self.sentences:
+            raise UserError(
+                f"export={self.export} with sentences={self.sentences}: the lists are of sentences;"
+                " leave one of them out"
             )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
         if self.word_ms and searches and not other_policy(self.policy):
@@ -209,6 +215,8 @@ def _evaluate(cfg: DictConfig) -> None:
     scores = score(instances, split.needs, decoding, computing)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
+    if options.export:
+        write_lists(folder / LISTS, instances)
     write_json(folder / EVALUATED, scores)
     name = f"{model.mechanism.name} on {options.named}"
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:

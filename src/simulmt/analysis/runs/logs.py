@@ -8,7 +8,7 @@ from simulmt.analysis.runs.found import RunList
 from simulmt.analysis.runs.intervals import resample, sentence_counts
 from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
-from simulmt.files.instances import read_instances
+from simulmt.files.instances import ENDS_OF_LISTS, read_instances, read_lists
 from simulmt.files.run_directory import INSTANCES, Traits
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
@@ -40,7 +40,7 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     """Return other systems as runs without training, scored as the runs are.
 
     Args:
-        others: The path of an `instances.log` by the name of the system.
+        others: The path of an `instances.log`, or of lists, by the name of the system.
         runs: The runs of the report, at least one, with their logs.
         samples: The number of resamples.
 
@@ -53,7 +53,8 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
 
 def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
-    theirs = sorted(read_instances(path), key=lambda instance: instance.index)
+    read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
+    theirs = sorted(read(path), key=lambda instance: instance.index)
     where, remedy = f"others: {name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
@@ -61,7 +62,7 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     for one, ours in zip(theirs, like.log, strict=True):
         for key in ("source", "reference"):
             text, test = getattr(one, key), getattr(ours, key)
-            if text.split() != test.split():
+            if text.split() not in ([], test.split()):
                 differ = f"the {key} is {text[:60]!r}, that of the test set {test[:60]!r}"
                 raise UserError(f"{where}, index {one.index}: {differ}; {remedy}")
         log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
