@@ -24,6 +24,7 @@ from simulmt.programs.align import AlignOptions
 from simulmt.programs.evaluate import EvaluateOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
+from simulmt.programs.oracle import OracleOptions
 from simulmt.programs.score import ScoreOptions
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
@@ -56,6 +57,7 @@ TEXT = {page: prose(page) for page in PAGES}
 SCHEMAS = {
     "align": AlignOptions,
     "evaluate": EvaluateOptions,
+    "oracle": OracleOptions,
     "score": ScoreOptions,
     "serve": ServeOptions,
     "translate": TranslateOptions,

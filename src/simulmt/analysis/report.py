@@ -12,7 +12,7 @@ from simulmt.analysis.figures.path import interleaved, typical_places, word_stai
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
-from simulmt.analysis.runs.logs import read_logs, read_others
+from simulmt.analysis.runs.logs import read_logs, read_oracle, read_others
 from simulmt.analysis.runs.run import COST, Row, Run
 from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
@@ -83,6 +83,8 @@ def _read(chosen: ReportOptions) -> RunList:
     runs = comparable(listed, chosen.runs)
     if missing := sum(run.resampled is None for run in runs):
         say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
+    if chosen.oracle:
+        runs[:] = read_oracle(chosen.oracle, runs)
     listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
     return listed
 

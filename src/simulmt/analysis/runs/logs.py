@@ -7,9 +7,11 @@ from pathlib import Path
 from simulmt.analysis.runs.found import RunList
 from simulmt.analysis.runs.intervals import resample, sentence_counts
 from simulmt.analysis.runs.run import Run
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import ENDS_OF_LISTS, read_instances, read_lists
 from simulmt.files.run_directory import INSTANCES, Traits
+from simulmt.latency import METRICS
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
 
@@ -47,15 +49,30 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     Raises:
         UserError: a file is corrupt or has other sentences than the logs of the runs.
     """
-    first = next((run for run in runs if run.log), runs[0])
-    return [_read_other(name, path, first, samples) for name, path in others.items()]
+    like = _with_sentences(runs)
+    return [_read_other(name, path, like, samples) for name, path in others.items()]
 
 
-def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
-    """Return a system whose sentences are those of a run."""
+def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with the latency of given lists as that of their oracle.
+
+    Raises:
+        UserError: as for `read_others`.
+    """
+    figures = score(_matched("oracle", path, _with_sentences(runs)))["paper", "word"]
+    oracle = {"word": {name: figures[name] for name in METRICS}}
+    return [replace(run, scores=replace(run.scores, oracle=oracle)) for run in runs]
+
+
+def _with_sentences(runs: Sequence[Run]) -> Run:
+    return next((run for run in runs if run.log), runs[0])
+
+
+def _matched(name: str, path: Path, like: Run) -> list[Instance]:
+    """Return the sentences of a file, which are those of a run."""
     read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
     theirs = sorted(read(path), key=lambda instance: instance.index)
-    where, remedy = f"others: {name}: {path}", "give a log of the same test set"
+    where, remedy = f"{name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
     log = []
@@ -66,6 +83,12 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
                 differ = f"the {key} is {text[:60]!r}, that of the test set {test[:60]!r}"
                 raise UserError(f"{where}, index {one.index}: {differ}; {remedy}")
         log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
+    return log
+
+
+def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
+    """Return a system whose sentences are those of a run."""
+    log = _matched(f"others: {name}", path, like)
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
     return Run(
