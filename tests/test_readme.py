@@ -22,9 +22,9 @@ from simulmt.analysis.studies import STUDIES
 from simulmt.options import construct
 from simulmt.programs.align import AlignOptions
 from simulmt.programs.evaluate import EvaluateOptions
+from simulmt.programs.oracle import OracleOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
-from simulmt.programs.oracle import OracleOptions
 from simulmt.programs.score import ScoreOptions
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
