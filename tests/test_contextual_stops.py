@@ -72,8 +72,8 @@ def test_stops_are_the_first_prefix_that_suffices_and_never_fall() -> None:
     for epsilon, stops in ((0.0, [4, 4, 4]), (0.5, [3, 4, 4]), (1.0, [3, 3, 3]), (8.0, [2] * 3)):
         assert likely.stops(epsilon) == stops
         for word, column in enumerate(words.T.tolist()):
-            own = next(e for e, p in zip([2, 3, 4], column, strict=True) if p >= column[-1] - epsilon)
-            assert own <= stops[word]
+            pairs = zip([2, 3, 4], column, strict=True)
+            assert next(e for e, p in pairs if p >= column[-1] - epsilon) <= stops[word]
     assert PrefixLikelihoods(torch.tensor([2]), torch.zeros(1, 0)).stops(1) == []
 
 

@@ -1,8 +1,8 @@
 """How much of a source each target word needs, by the likelihoods of an offline model.
 
 A word can be written once the model, given a prefix of the source, finds it nearly as likely as
-given the whole (the contextual alignment of Hibiki, Labiausse et al. 2025). So real text has an
-oracle without word links.
+given the whole. So real text has an oracle without word links. Hibiki (Labiausse et al. 2025)
+aligns speech by such likelihoods, at the prefix with the greatest gain.
 """
 
 from collections.abc import Sequence

@@ -76,7 +76,8 @@ def greedy(
 
 def whole_words(reads: Int[Tensor, "B T"], ends: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
     """The same up to the end of the word that is being read."""
-    places = torch.arange(1, ends.shape[1] + 1, device=ends.device).masked_fill(~ends, ends.shape[1])
+    length = ends.shape[1]
+    places = torch.arange(1, length + 1, device=ends.device).masked_fill(~ends, length)
     following = places.flip(1).cummin(1).values.flip(1)
     return following.gather(1, reads - 1)
 

@@ -14,10 +14,11 @@ class Instance:
 
     `delays[i]` is the number of source words read before word i of the prediction was written.
     `subword_delays` is the same in subwords, EOS included, and `before_end` the number of words
-    that were written before EOS had been read: both tell a replay what `delays` cannot. `positions[i][h]` is the source subword, from 1, at
-    which head h (counted over all layers) stopped to write subword i; empty if no head takes hard
-    decisions. The pieces are for pictures. All fields in subwords are empty for an instance from a
-    log, which is read in words only.
+    that were written before EOS had been read: both tell a replay what `delays` cannot.
+
+    `positions[i][h]` is the source subword, from 1, at which head h (counted over all layers)
+    stopped to write subword i; empty if no head takes hard decisions. The pieces are for pictures.
+    All fields in subwords are empty for an instance from a log, which is read in words only.
 
     `elapsed[i]` is the time at which word i of the prediction was written, in source words: the
     word's delay, plus the computing time until then divided by the time that a source word takes to
