@@ -66,7 +66,8 @@ def prefix_likelihoods(
     prefixes = source[row].where(seen, model.vocabulary.pad)
     found = model.decode(model.encode(prefixes, seen), target_input[row])
     likely = found.logits.log_softmax(-1).gather(-1, target[row][..., None])[..., 0]  # (P, T)
-    parts = zip(*(x.split(ends.sum(1).tolist()) for x in (last + 1, likely)), words, strict=True)
+    counts = ends.sum(1).tolist()
+    parts = zip(torch.split(last + 1, counts), torch.split(likely, counts), words, strict=True)
     return [PrefixLikelihoods(own, _by_word(of, each)) for own, of, each in parts]
 
 

@@ -108,13 +108,14 @@ def stops(
     for rows in watch(ordered_batches(sizes, tokens), "likelihoods of prefixes"):
         batch = encoded.batch(rows)
         sides = batch.source, batch.source_mask, batch.target_input, batch.target
-        moved = (side.to(device) for side in sides)
-        likely = prefix_likelihoods(model, *moved, [targets[row] for row in rows])
+        source, mask, target_input, target = (side.to(device) for side in sides)
+        words = [targets[row] for row in rows]
+        likely = prefix_likelihoods(model, source, mask, target_input, target, words)
         for row, one in zip(rows, likely, strict=True):
-            source, target = split.sources[row], split.targets[row]
+            text, reference = split.sources[row], split.targets[row]
             for instances, epsilon in zip(found, epsilons, strict=True):
                 delays = tuple(map(sources[row].at, one.stops(epsilon)))
-                instances.append(Instance(row, source, target, target, delays))
+                instances.append(Instance(row, text, reference, reference, delays))
     return found
 
 

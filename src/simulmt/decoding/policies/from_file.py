@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import Literal
 
 from simulmt.attention import Mechanism
-from simulmt.decoding.policy import Counts, Demands, Draft, DraftPolicy, Policy
+from simulmt.decoding.policy import (
+    Counts,
+    Demands,
+    Draft,
+    DraftPolicy,
+    Policy,
+    Subword,
+    SubwordPolicy,
+)
 from simulmt.decoding.recorded import Reads, Recorded, read_recorded
 from simulmt.errors import UserError
 from simulmt.options import limited
 
 
 @dataclass(frozen=True)
-class Replay(DraftPolicy):
+class Replay(SubwordPolicy):
     """The reads and writes of one sentence.
 
     Words that the file lacks are written once the source has ended, and what it has beyond the
@@ -28,7 +36,7 @@ class Replay(DraftPolicy):
 
     reads: Reads
     steps: Reads | None = None
-    past = 0
+    beams = True
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """Nothing."""
@@ -39,9 +47,9 @@ class Replay(DraftPolicy):
         due = sum(read <= counts.words_read for read in self.reads)
         return max(due - counts.words_written, 0)
 
-    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
-        """The words that are due."""
-        return self.most(counts)
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """False: the number of words alone decides."""
+        return False
 
 
 @limited
