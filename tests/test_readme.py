@@ -22,6 +22,7 @@ from simulmt.analysis.studies import STUDIES
 from simulmt.options import construct
 from simulmt.programs.align import AlignOptions
 from simulmt.programs.evaluate import EvaluateOptions
+from simulmt.programs.oracle import OracleOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.score import read_options
@@ -56,6 +57,7 @@ TEXT = {page: prose(page) for page in PAGES}
 SCHEMAS = {
     "align": AlignOptions,
     "evaluate": EvaluateOptions,
+    "oracle": OracleOptions,
     "serve": ServeOptions,
     "translate": TranslateOptions,
 }

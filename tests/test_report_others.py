@@ -13,7 +13,7 @@ from reported import QUICK, Page, rows, table_rows
 from simulmt.analysis.report import report
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.files.instances import to_json
+from simulmt.files.instances import to_json, write_lists
 from simulmt.scoring.score import score
 
 
@@ -62,6 +62,20 @@ def test_another_system_is_a_point_everywhere(runs, tmp_path, capsys, drawn):
     page = Page((runs / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert "2 runs and 1 other system on" in page.text
+
+
+def test_lists_are_the_oracle_of_all_runs(runs, tmp_path, capsys, drawn):
+    instances = [
+        dataclasses.replace(one, prediction=one.reference, delays=(2,) * one.reference_length)
+        for one in make_instances(0.1, 1)
+    ]
+    write_lists(tmp_path / "oracle.json", instances)
+    report({"runs": runs, **QUICK, "oracle": tmp_path / "oracle.json"})
+    figures = score(instances)["paper", "word"]
+    (axes,) = drawn[0].axes
+    marks = [line.get_xdata() for line in axes.lines if len(set(line.get_xdata())) == 1]
+    assert [float(figures["DAL"])] * 2 in [pytest.approx([*mark]) for mark in marks]
+    assert figures["DAL"].form() in table_rows(capsys.readouterr().out)[-1]
 
 
 def test_wrong_logs_are_refused_in_one_line(runs, tmp_path):

@@ -12,7 +12,7 @@ from simulmt.analysis.figures.path import interleaved, typical_places, word_stai
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
-from simulmt.analysis.runs.logs import check_scored, read_logs, read_others
+from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, read_others
 from simulmt.analysis.runs.run import COST, Row, Run
 from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
@@ -86,6 +86,8 @@ def _read(chosen: ReportOptions) -> RunList:
     if missing := sum(run.resampled is None for run in runs):
         why = INSTANCES if chosen.metric == "BLEU" else f"scores by {chosen.metric}"
         say(f"{missing} runs have no {why}: no interval, no test, no paths")
+    if chosen.oracle:
+        runs[:] = read_oracle(chosen.oracle, runs)
     listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
     check_scored(listed.runs, chosen.metric)
     return listed

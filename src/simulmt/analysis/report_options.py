@@ -41,6 +41,7 @@ class ReportOptions:
     training: bool
     published: OneOrMany[str]
     others: dict[str, Path] | None
+    oracle: Path | None
     line: OneOrMany[str]
     labels: Path | None
     formats: Annotated[OneOrMany[Literal["png", "svg", "pdf"]], MinLen(1)]

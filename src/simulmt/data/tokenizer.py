@@ -133,11 +133,18 @@ class Tokenizer(ABC):
 
     def source_words(self, text: str) -> WordMap:
         """The words of the text, for every id of `encode_source(text)`."""
-        words = normalise(text).split()
-        size = self.vocabulary.dtype.itemsize
-        each = ([n] * (len(self._source[word]) // size) for n, word in enumerate(words, 1))
+        words = self._words(self._source, text)
         opening = [min(len(words), 1)] * len(self.vocabulary.opening)
-        return WordMap((*opening, *chain.from_iterable(each)))
+        return WordMap((*opening, *words))
+
+    def target_words(self, text: str) -> WordMap:
+        """The words of the text, for every id of `encode_target(text)`."""
+        return self._words(self._target, text)
+
+    def _words(self, ids: WordIds, text: str) -> WordMap:
+        words, size = normalise(text).split(), self.vocabulary.dtype.itemsize
+        each = ([n] * (len(ids[word]) // size) for n, word in enumerate(words, 1))
+        return WordMap(chain.from_iterable(each))
 
     def words_touched(self, ids: Iterable[int]) -> WordMap:
         """The words of the decoded text, for every subword.

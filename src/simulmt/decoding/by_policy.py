@@ -25,7 +25,7 @@ from simulmt.models.model import Model
 
 @torch.inference_mode()
 def decode_by(
-    policy: Policy,
+    policy: Policy | Sequence[Policy],
     model: Model,
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
@@ -34,7 +34,7 @@ def decode_by(
     """Translate a batch of sentences simultaneously.
 
     Args:
-        policy: commits words of drafts.
+        policy: commits words of drafts; one for all rows, or one of the same kind for each.
         model: in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
@@ -43,9 +43,10 @@ def decode_by(
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    drafter = Drafter(model, policy, search)
+    policies = [policy] * len(source) if isinstance(policy, Policy) else policy
+    drafter = Drafter(model, policies[0], search)
     model = drafter.model
-    sentences = [Sentence(policy) for _ in source]
+    sentences = [*map(Sentence, policies)]
     ends = model.word_ends(source, mask)
     reads = [*map(reads_of, ends)]
     whole = model.start(model.encode(source, mask)) if model.causal else None

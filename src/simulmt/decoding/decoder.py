@@ -20,15 +20,19 @@ Decode: TypeAlias = Callable[[Model, Int[Tensor, "B S"], Bool[Tensor, "B S"]], S
 """Translates a batch: token ids, and True for real tokens."""
 
 
-def decoder(search: Search, policy: Policy | None = None, k: int | None = None) -> Decode:
+def decoder(
+    search: Search, policy: Policy | Sequence[Policy] | None = None, k: int | None = None
+) -> Decode:
     """Return what translates a batch.
 
     Args:
         search: greedy, or beam search for models that read the whole sentence first; with a policy
             the search of the drafts.
-        policy: commits words of drafts; None for the model's own decision.
+        policy: commits words of drafts, as of `decode_by`; None for the model's own decision.
         k: source tokens at the first target token of a monotonic search; None for the usual search.
     """
+    if isinstance(policy, Sequence) and policy[0].steps is not None:
+        return partial(greedy, steps=[one.steps or () for one in policy])
     if policy is not None:
         return partial(decode_by, policy, search=search)
     if k is not None:

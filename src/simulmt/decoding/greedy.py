@@ -5,6 +5,8 @@ on the whole encoded source, with each head attending only to tokens that it has
 exactly the tokens and delays of streaming.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from simulmt.attention.state import select
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit, decide, next_step
+from simulmt.errors import UserError
 from simulmt.models.model import Model
 
 
@@ -21,6 +24,7 @@ def greedy(
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
     limit: LengthLimit | None = None,
+    steps: Sequence[Sequence[int]] | None = None,
 ) -> list[Hypothesis]:
     """Translate a batch of sentences simultaneously.
 
@@ -29,16 +33,33 @@ def greedy(
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
         limit: ends a translation that does not end by itself; None for `length_limit`.
+        steps: for each row, the source tokens that are read before each of its steps, and before
+            the steps after these all of them; None for the model's own decision. Within what is
+            read, the mechanism decides as ever where its heads stand.
 
     Returns:
         One hypothesis per row, in the rows' order.
+
+    Raises:
+        UserError: `steps` for a model whose encoder is not causal.
     """
+    if steps is not None and not model.causal:
+        raise UserError(
+            "policy.unit=subword needs a causal encoder, and that of the model sees the whole "
+            "sentence: choose policy.unit=word"
+        )
+    reads = None if steps is None else forced(steps, mask)
+    if reads is not None and model.reads_words:
+        reads = whole_words(reads, model.word_ends(source, mask))
     state = model.start(model.encode(source, mask))
     hypotheses = [Hypothesis([], [], []) for _ in range(len(source))]
     rows = torch.arange(len(source), device=source.device)
     token = torch.full_like(source[:, 0], model.vocabulary.bos)
     written = torch.zeros_like(rows)
     while len(rows):
+        if reads is not None:
+            read = reads[rows, written.clamp(max=reads.shape[1] - 1)]
+            state = model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
         step = next_step(model, token, state)
         decision = decide(model.vocabulary, step, written, limit)
         continues = ~decision.ends
@@ -46,7 +67,25 @@ def greedy(
         written = written[continues] + 1
         if not continues.all():
             state = select(state, continues)
-        delays, positions = step.read[continues].tolist(), step.positions[continues].tolist()
+        delay = step.read if reads is None else read
+        delays, positions = delay[continues].tolist(), step.positions[continues].tolist()
         for row, *subword in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
             hypotheses[row].write(*subword)
     return hypotheses
+
+
+def whole_words(reads: Int[Tensor, "B T"], ends: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
+    """The same up to the end of the word that is being read."""
+    length = ends.shape[1]
+    places = torch.arange(1, length + 1, device=ends.device).masked_fill(~ends, length)
+    following = places.flip(1).cummin(1).values.flip(1)
+    return following.gather(1, reads - 1)
+
+
+def forced(steps: Sequence[Sequence[int]], mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
+    """The source tokens read before each step, from 1 to all; in the last column all of them."""
+    length = mask.sum(1)
+    rows = [torch.tensor([*row], dtype=torch.long, device=mask.device) for row in steps]
+    reads = torch.nn.utils.rnn.pad_sequence([*rows, length[:0]], True, mask.shape[1])[:-1]
+    reads = torch.cat([reads, length[:, None]], 1)
+    return reads.clamp(min=1).minimum(length[:, None])

@@ -10,13 +10,15 @@ from simulmt.decoding.word_map import WordMap
 
 @dataclass(frozen=True)
 class Instance:
-    """One decoded sentence. EOS does not count in any length, delay or list of pieces.
+    """One decoded sentence. EOS does not count in any length or list of pieces.
 
-    `delays[i]` is the number of source words read before word i of the prediction was written, and
-    `subword_delays` is the same in subwords. `positions[i][h]` is the source subword, from 1, at
-    which head h (counted over all layers) stopped to write subword i; empty if no head takes hard
-    decisions. The pieces are for pictures. All fields in subwords are empty for an instance from a
-    log, which has words only.
+    `delays[i]` is the number of source words read before word i of the prediction was written.
+    `subword_delays` is the same in subwords, EOS included, and `before_end` the number of words
+    that were written before EOS had been read: both tell a replay what `delays` cannot.
+
+    `positions[i][h]` is the source subword, from 1, at which head h (counted over all layers)
+    stopped to write subword i; empty if no head takes hard decisions. The pieces are for pictures.
+    All fields in subwords are empty for an instance from a log, which is read in words only.
 
     `elapsed[i]` is the time at which word i of the prediction was written, in source words: the
     word's delay, plus the computing time until then divided by the time that a source word takes to
@@ -35,6 +37,7 @@ class Instance:
     prediction: str
     delays: tuple[int, ...]
     subword_delays: tuple[int, ...] = ()
+    before_end: int = 0
     subword_source_length: int = 0
     subword_reference_length: int = 0
     positions: tuple[tuple[int, ...], ...] = ()

@@ -132,6 +132,18 @@ class Policy(ABC):
     def demands(self, mechanism: Mechanism) -> Demands:
         """What the policy demands of a model with this mechanism."""
 
+    def on(self, sources: Sequence[str]) -> Sequence["Policy"]:
+        """The policy of each sentence of a text; the same one, unless it knows the text."""
+        return [self] * len(sources)
+
+    @property
+    def steps(self) -> Sequence[int] | None:
+        """The source subwords to read before each step of the model, EOS included; None to draft.
+
+        Such a policy only says when the model takes its own steps.
+        """
+        return None
+
     @abstractmethod
     def most(self, counts: Counts) -> int | None:
         """The most words that may be committed now, so that no more are drafted; None for all."""

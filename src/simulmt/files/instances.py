@@ -1,7 +1,8 @@
 """The log of decoded text, a line of JSON for each sentence or document.
 
-Sentences have SimulEval's `instances.log`. Documents have the lines that OmniSTEval reads, which
-ignores our own fields `boundaries`, `text` and `by_step`.
+Sentences have SimulEval's `instances.log`, with our own fields `subword_delays` and `before_end`
+for `policy=from_file`. Documents have the lines that OmniSTEval reads, with our own fields
+`boundaries`, `text` and `by_step`. SimulEval and OmniSTEval ignore our own fields.
 """
 
 import json
@@ -16,11 +17,16 @@ from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.recorded import read_recorded
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.errors import UserError
+from simulmt.system.console import warn
 from simulmt.system.disk import replacing
 
 T = TypeVar("T")
+ENDS_OF_LISTS = (".json", ".jsonl", ".gz")
+"""The ends of the names of files with lists of other systems."""
+_TRANSLATE = "Translate the source sentence into the target language:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,8 @@ class _Line:
     reference: str
     source: str
     source_length: int
+    subword_delays: tuple[int, ...] = ()
+    before_end: int = 0
 
 
 _LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
@@ -45,7 +53,9 @@ def to_json(instance: Instance) -> str:
 
     `elapsed` is left out if the times were not measured, since scorers would read zeros as times.
     """
-    keys = (field.name for field in fields(_Line) if field.name != "elapsed" or instance.elapsed)
+    optional = ("elapsed", "subword_delays", "before_end")
+    names = [field.name for field in fields(_Line)]
+    keys = (name for name in names if name not in optional or getattr(instance, name))
     return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
 
 
@@ -57,6 +67,16 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
 def write_streams(path: Path, instances: Iterable[StreamInstance]) -> None:
     """Write the log of some documents, in their order, without fields that are empty."""
     _write(path, (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances))
+
+
+def write_lists(path: Path, instances: Iterable[Instance]) -> None:
+    """Write SiLLM's lists: the source words read before each word of `output`, the prediction."""
+    lists = (
+        {"instruction": _TRANSLATE, "input": i.source, "output": i.prediction, "policy": i.delays}
+        for i in sorted(instances, key=lambda instance: instance.index)
+    )
+    text = ",\n".join(json.dumps(each, ensure_ascii=False) for each in lists)
+    _write(path, [f"[{text}]"])
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
@@ -74,6 +94,30 @@ def read_instances(path: Path) -> list[Instance]:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
     return read_log(path, _parse)
+
+
+def read_lists(path: Path) -> list[Instance]:
+    """Return the sentences of lists with `rw` or `policy` (`simulmt.decoding.recorded`).
+
+    Delays are at most the source's length. A list tells how many words were written; where the text
+    has another number of words, it is cut or filled up with `_`, with a warning.
+
+    Raises:
+        UserError: the file cannot be read, or a sentence is corrupt; the message has its number.
+    """
+    found, others = [], 0
+    for index, one in enumerate(read_recorded(path)):
+        words, length = one.target.split(), len(one.source.split())
+        count, delays = len(one.reads), tuple(min(read, length) for read in one.reads)
+        others += count != len(words)
+        words = [*words[:count], *["_"] * (count - len(words))]
+        found.append(Instance(index, one.source, one.reference, " ".join(words), delays))
+    if others:
+        warn(
+            f"{path}: {others:,} of {len(found):,} lists have another length than their text, "
+            "which is then not what was written: their latency counts, their BLEU does not"
+        )
+    return found
 
 
 def read_streams(path: Path) -> list[StreamInstance]:

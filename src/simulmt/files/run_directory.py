@@ -37,6 +37,7 @@ TENSORBOARD = "tensorboard"
 EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
 EVALUATED = "scores.json"
 SEGMENTS = "segments"  # beside a log: the scores of each sentence by other programs, by metric
+LISTS = "policy.json"  # with export=policy, SiLLM's lists
 
 LEFT_BY_KILLS = tuple(f"{place}*{UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
 RESULTS = (SCORES, INSTANCES, PICTURE)

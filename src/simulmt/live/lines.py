@@ -54,6 +54,6 @@ class LineTranslator:
         short = encoded.lengths[:, 0] <= self.longest
         kept = filter(None, ([row for row in rows if short[row]] for rows in batches))
         decode = decoder(self.search, self.policy, self.k)
-        for row, found in hypotheses(self.model, encoded, self.watch([*kept]), decode):
+        for row, found in hypotheses(self.model, encoded, self.watch([*kept]), lambda _: decode):
             translations[places[row]] = self.subwords.decode(found.tokens)
         return translations

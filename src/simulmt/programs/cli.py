@@ -11,7 +11,7 @@ from simulmt.system import ending
 
 VERBS = (
     *("train", "evaluate", "translate", "serve", "report", "analyse", "align", "distil"),
-    *("export", "import", "score"),
+    *("export", "import", "score", "oracle"),
 )
 """Each has a file in `conf`, which explains it."""
 COMMAND = "SIMULMT_COMMAND"

@@ -19,12 +19,13 @@ from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs, with_documents
 from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
+from simulmt.data.store import digest_of_file
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.history import held
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
-from simulmt.files.instances import write_instances
-from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of
+from simulmt.files.instances import write_instances, write_lists
+from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, LISTS, run_of
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
@@ -71,6 +72,7 @@ class EvaluateOptions:
     sentences: str | None
     history: bool
     cut: Literal["pointer", "likelihood", "reading"]
+    export: Literal["policy"] | None
     plugins: list[str]
 
     def __post_init__(self) -> None:
@@ -112,11 +114,29 @@ class EvaluateOptions:
                 f"{' and '.join(f'{name}={value}' for name, value in given.items())}: sentences are"
                 " timed, belong to documents or have a context; give one of these options"
             )
+        if self.export and self.sentences:
+            raise UserError(
+                f"export={self.export} with sentences={self.sentences}: the lists are of sentences;"
+                " leave one of them out"
+            )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
         if self.streams and searches and not other_policy(self.policy):
             raise UserError(
                 f"beam={self.beam} and length_penalty={self.length_penalty} with word_ms="
                 f"{self.word_ms}, context or history, which decode greedily: leave them out"
+            )
+
+    def check_history(self, seen: int) -> None:
+        """Check that a model which sees `seen` subwords of the sentences before can be given them.
+
+        Raises:
+            UserError: it sees none.
+        """
+        if (self.context or self.history) and not seen:
+            raise UserError(
+                f"context={self.context} and history={self.history} with a model of "
+                "data.history=0, which sees no sentences before: leave them out, or train with "
+                "data.documents=true data.history=60"
             )
 
     @property
@@ -144,6 +164,9 @@ class EvaluateOptions:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
+        if policy.get("policy") == "from_file":
+            content = digest_of_file(Path(policy["file"]).expanduser())
+            policy["file"] = f"{Path(policy['file']).stem}-{content[:8]}"
         changed = {**policy, **self.dial, **own}
         if self.sentences:
             changed["sentences"] = Path(self.sentences).stem + "+history" * self.history
@@ -190,16 +213,12 @@ def _evaluate(cfg: DictConfig) -> None:
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
-    model = trained.build(options.dial, policy).to(device)
+    files, split = _text(options, trained)
+    policies = policy.on(split.sources) if policy else [None]
+    model = trained.build(options.dial, policies[0]).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = GREEDY if options.streams and not policy else search
-    if (options.context or options.history) and not model.history:
-        raise UserError(
-            f"context={options.context} and history={options.history} with a model of "
-            "data.history=0, which sees no sentences before: leave them out, or train with "
-            "data.documents=true data.history=60"
-        )
-    files, split = _text(options, trained)
+    options.check_history(model.history)
     folder = options.folder(trained.path)
     check_writable(folder)
     summary.print_dropped(options.scored, split)
@@ -238,6 +257,8 @@ def _evaluate(cfg: DictConfig) -> None:
     scores = replace(scores, faithfulness=known_faithfulness(instances, split))
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
+    if options.export:
+        write_lists(folder / LISTS, instances)
     write_json(folder / EVALUATED, scores)
     name = f"{model.mechanism.name} on {options.named}"
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:

@@ -17,13 +17,16 @@ from simulmt.system.processes import gather, rank_and_world_size
 
 
 def hypotheses(
-    model: Model, encoded: EncodedSplit, batches: Iterable[list[int]], decode: Decode
+    model: Model,
+    encoded: EncodedSplit,
+    batches: Iterable[list[int]],
+    decoder_of: Callable[[list[int]], Decode],
 ) -> Iterator[tuple[int, Hypothesis]]:
     """Yield each sentence of some batches, by its place, with its translation."""
     device = model.begins.device
     for rows in batches:
         batch = encoded.batch(rows)
-        found = decode(model, batch.source.to(device), batch.source_mask.to(device))
+        found = decoder_of(rows)(model, batch.source.to(device), batch.source_mask.to(device))
         yield from zip(rows, found, strict=True)
 
 
@@ -63,11 +66,18 @@ class SplitDecoder:
         batches = ordered_batches(self.encoded.lengths, tokens, rank=rank, world_size=world_size)
         was_training = model.training
         model.eval()
-        found = hypotheses(model, self.encoded, watch(batches), decoder(self.search, self.policy))
+        found = hypotheses(model, self.encoded, watch(batches), self._decoder())
         decoded = [write_down(row, self.split, own, self.subwords) for row, own in found]
         model.train(was_training)
         instances = [instance for part in gather(decoded) for instance in part]
         return sorted(instances, key=lambda instance: instance.index)
+
+    def _decoder(self) -> Callable[[list[int]], Decode]:
+        """Return what returns the decoder of some rows."""
+        if self.policy is None:
+            return lambda _: decoder(self.search)
+        policies = self.policy.on(self.split.sources)
+        return lambda rows: decoder(self.search, [policies[row] for row in rows])
 
 
 def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Tokenizer) -> Instance:
@@ -87,7 +97,8 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         reference=reference,
         prediction=subwords.decode(tokens),
         delays=target.delays(hypothesis.delays, subwords.source_words(text)),
-        subword_delays=tuple(min(delay, len(source)) for delay in hypothesis.delays),
+        subword_delays=tuple(hypothesis.delays),
+        before_end=sum(hypothesis.delays[end - 1] <= len(source) for end in target.ends),
         subword_source_length=len(source),
         subword_reference_length=len(subwords.encode_target(reference)),
         positions=tuple(map(tuple, hypothesis.positions)),

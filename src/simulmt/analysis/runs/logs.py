@@ -9,8 +9,9 @@ from simulmt.analysis.runs.intervals import resample, resample_mean, sentence_co
 from simulmt.analysis.runs.run import Run
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.files.instances import read_instances
+from simulmt.files.instances import ENDS_OF_LISTS, read_instances, read_lists
 from simulmt.files.run_directory import INSTANCES, Traits
+from simulmt.latency import METRICS
 from simulmt.options import pick
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
@@ -44,31 +45,53 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     """Return other systems as runs without training, scored as the runs are.
 
     Args:
-        others: The path of an `instances.log` by the name of the system.
+        others: The path of an `instances.log`, or of lists, by the name of the system.
         runs: The runs of the report, at least one, with their logs.
         samples: The number of resamples.
 
     Raises:
         UserError: a file is corrupt or has other sentences than the logs of the runs.
     """
-    first = next((run for run in runs if run.log), runs[0])
-    return [_read_other(name, path, first, samples) for name, path in others.items()]
+    like = _with_sentences(runs)
+    return [_read_other(name, path, like, samples) for name, path in others.items()]
 
 
-def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
-    """Return a system whose sentences are those of a run."""
-    theirs = sorted(read_instances(path), key=lambda instance: instance.index)
-    where, remedy = f"others: {name}: {path}", "give a log of the same test set"
+def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with the latency of given lists as that of their oracle.
+
+    Raises:
+        UserError: as for `read_others`.
+    """
+    figures = score(_matched("oracle", path, _with_sentences(runs)))["paper", "word"]
+    oracle = {"word": {name: figures[name] for name in METRICS}}
+    return [replace(run, scores=replace(run.scores, oracle=oracle)) for run in runs]
+
+
+def _with_sentences(runs: Sequence[Run]) -> Run:
+    return next((run for run in runs if run.log), runs[0])
+
+
+def _matched(name: str, path: Path, like: Run) -> list[Instance]:
+    """Return the sentences of a file, which are those of a run."""
+    read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
+    theirs = sorted(read(path), key=lambda instance: instance.index)
+    where, remedy = f"{name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
     log = []
     for one, ours in zip(theirs, like.log, strict=True):
         for key in ("source", "reference"):
             text, test = getattr(one, key), getattr(ours, key)
-            if text.split() != test.split():
+            if text.split() not in ([], test.split()):
                 differ = f"the {key} is {text[:60]!r}, that of the test set {test[:60]!r}"
                 raise UserError(f"{where}, index {one.index}: {differ}; {remedy}")
         log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
+    return log
+
+
+def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
+    """Return a system whose sentences are those of a run."""
+    log = _matched(f"others: {name}", path, like)
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
     run = Run(

@@ -145,7 +145,8 @@ def _policy_words(run: Run, runs: Sequence[Run], show: Callable[[str], str]) -> 
     numbers = [k for k in keys if all(isinstance(each.get(k), int | float) for each in alike)]
     separating = _separating(sorted(keys, key=lambda key: key not in numbers), alike)
     dial = next((key for key in separating if key in numbers), None)
-    words = [f"{key}={_brief(run.policy.get(key), [])}" for key in separating if key != dial]
+    values = {key: [each.get(key) for each in alike] for key in separating if key != dial}
+    words = [f"{key}={_brief(run.policy.get(key), of)}" for key, of in values.items()]
     return ["+", show(str(run.policy["name"])), *words]
 
 

@@ -4,6 +4,7 @@ from simulmt.decoding.policies.adaptive_wait_k import AdaptiveWaitK
 from simulmt.decoding.policies.align_att import AlignAtt
 from simulmt.decoding.policies.confidence import Confidence
 from simulmt.decoding.policies.ed_att import EDAtt
+from simulmt.decoding.policies.from_file import FromFile
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.decoding.policies.local_agreement import LocalAgreement
 from simulmt.decoding.policies.newest_token import NewestToken
@@ -24,6 +25,7 @@ POLICIES: dict[str, type[Policy]] = {
     "confidence": Confidence,
     "newest_token": NewestToken,
     "retranslation": Retranslation,
+    "from_file": FromFile,
 }
 """What `policy.name` can name beside `own`."""
 

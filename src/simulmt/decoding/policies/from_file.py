@@ -1,0 +1,120 @@
+"""The reads and writes of a file, replayed by any model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from simulmt.attention import Mechanism
+from simulmt.decoding.policy import (
+    Counts,
+    Demands,
+    Draft,
+    DraftPolicy,
+    Policy,
+    Subword,
+    SubwordPolicy,
+)
+from simulmt.decoding.recorded import Reads, Recorded, read_recorded
+from simulmt.errors import UserError
+from simulmt.options import limited
+
+
+@dataclass(frozen=True)
+class Replay(SubwordPolicy):
+    """The reads and writes of one sentence.
+
+    Words that the file lacks are written once the source has ended, and what it has beyond the
+    last word is ignored.
+
+    Args:
+        reads: the source words read before each target word that is written before the end.
+        steps: the source subwords read before each target subword, EOS included, for the model's
+            own steps; None to commit words of drafts.
+    """
+
+    reads: Reads
+    steps: Reads | None = None
+    beams = True
+
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """Nothing."""
+        return Demands()
+
+    def most(self, counts: Counts) -> int:
+        """The words that are due."""
+        due = sum(read <= counts.words_read for read in self.reads)
+        return max(due - counts.words_written, 0)
+
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """False: the number of words alone decides."""
+        return False
+
+
+@limited
+@dataclass(frozen=True)
+class FromFile(DraftPolicy):
+    """Target word t is written once as many source words are read as in a file.
+
+    Args:
+        file: a log or lists, as of `simulmt.decoding.recorded`, with a sentence for each of the
+            text, in its order.
+        unit: `word` to commit words of drafts, as policies do; `subword` to force the model's own
+            steps, for a log of a model with the same subwords.
+    """
+
+    file: Path
+    unit: Literal["word", "subword"] = "word"
+    past = 0
+
+    @property
+    def beams(self) -> bool:  # type: ignore[override]
+        """True for drafts."""
+        return self.unit == "word"
+
+    def on(self, sources: Sequence[str]) -> list[Policy]:
+        """The reads and writes of each sentence of a text.
+
+        Raises:
+            UserError: the file is of another text, or lacks subwords.
+        """
+        if len(self._recorded) != len(sources):
+            raise UserError(
+                f"policy.file={self.file} has {len(self._recorded):,} sentences, the text "
+                f"{len(sources):,}: give a file of the same text"
+            )
+        pairs = enumerate(zip(self._recorded, sources, strict=True), 1)
+        return [self._replay(number, one, source) for number, (one, source) in pairs]
+
+    def _replay(self, number: int, one: Recorded, source: str) -> Replay:
+        words, where = source.split(), f"policy.file={self.file}, sentence {number}"
+        if one.source and one.source.split() != words:
+            raise UserError(
+                f"{where}: its source is {one.source[:60]!r}, that of the text {source[:60]!r}: "
+                "give a file of the same text"
+            )
+        if self.unit == "subword":
+            if one.reads and not one.subword_delays:
+                raise UserError(
+                    f"{where} has no subword_delays: choose policy.unit=word, or give the "
+                    "instances.log of a run"
+                )
+            return Replay((), one.subword_delays)
+        early = sum(read < len(words) for read in one.reads)
+        return Replay(one.reads[: early if one.before_end is None else one.before_end])
+
+    @cached_property
+    def _recorded(self) -> list[Recorded]:
+        return read_recorded(self.file.expanduser())
+
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """That it is asked for the policy of each sentence."""
+        return Demands(
+            "it replays the sentences of a text by their number: use evaluate.py, without word_ms "
+            "and sentences"
+        )
+
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+        """No word: each sentence has a `Replay`."""
+        return 0

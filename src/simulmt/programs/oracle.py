@@ -1,0 +1,133 @@
+"""`simulmt oracle`: the source words that each word of a reference needs, by an offline model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MinLen
+from omegaconf import DictConfig
+
+from simulmt.analysis.page import write_rows
+from simulmt.data.batches import ordered_batches
+from simulmt.data.corpus import Split, oracle_delays
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.pairs import FilePair
+from simulmt.data.reader import read_pairs
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.contextual_stops import prefix_likelihoods
+from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
+from simulmt.files.instances import write_lists
+from simulmt.files.run_directory import run_of
+from simulmt.latency import METRICS
+from simulmt.models.model import Model
+from simulmt.options import OneOrMany, Tokens, Weight, construct
+from simulmt.parts.builders import pick_device
+from simulmt.programs.plain import plain
+from simulmt.saved import checkpoint
+from simulmt.scoring.score import UnitDelays, latencies
+from simulmt.system.console import say, watch
+from simulmt.system.disk import check_writable
+from simulmt.system.memory import enough_memory
+
+
+@dataclass(frozen=True)
+class OracleOptions:
+    """The options of `conf/oracle.yaml`, which explains each of them."""
+
+    checkpoint: Path
+    split: str
+    source: Path | None
+    target: Path | None
+    epsilon: Annotated[OneOrMany[Weight], MinLen(1)]
+    to: Path | None
+    device: str
+    batch_tokens: Tokens | None
+    data_root: Path | None
+    plugins: list[str]
+
+    def __post_init__(self) -> None:
+        files = f"source={self.source} and target={self.target}"
+        if (self.source is None) != (self.target is None):
+            raise UserError(f"{files}: give both, or neither")
+        if self.source and self.split != "test":
+            raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
+
+
+@enough_memory("batch_tokens")
+def oracle(cfg: DictConfig) -> None:
+    """Write the lists and their latencies, for each epsilon.
+
+    Raises:
+        UserError: a mistake that a user can correct, such as a model that does not read first.
+    """
+    options = construct(OracleOptions, plain(cfg), "")
+    device, trained = pick_device(options.device), checkpoint.load(options.checkpoint)
+    home = trained.path if trained.path.is_dir() else run_of(trained.path) or trained.path.parent
+    folder = options.to or home / "oracle"
+    check_writable(folder)
+    model = trained.build().to(device)
+    if not model.mechanism.offline:
+        raise UserError(
+            f"checkpoint={options.checkpoint} has mechanism={model.mechanism.name}, which does not "
+            "read the whole sentence first: give an offline model, such as of mechanism=soft"
+        )
+    if options.source and options.target:
+        split, name = read_pairs([FilePair(options.source, options.target)]), options.source.stem
+    else:
+        split, name = trained.own_split(options.split, options.data_root), options.split
+    tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
+    found = stops(model, split, trained.subwords, options.epsilon, tokens)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for epsilon, instances in zip(options.epsilon, found, strict=True):
+        write_lists(folder / f"{name}-epsilon{epsilon:g}.json", instances)
+        rows.append({"epsilon": epsilon, **figures(instances, split)})
+        say("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))
+    say(f"{len(split):,} sentences; written: {write_rows(rows, folder / f'{name}.csv').parent}")
+
+
+def stops(
+    model: Model, split: Split, subwords: Tokenizer, epsilons: Sequence[float], tokens: int
+) -> list[list[Instance]]:
+    """Return the references of a split with the delays of the oracle, for each epsilon.
+
+    Args:
+        model: in evaluation mode; it reads the whole sentence first.
+        split: the sentences.
+        subwords: the model's vocabulary.
+        epsilons: as of `PrefixLikelihoods.stops`.
+        tokens: largest number of tokens in a batch, all prefixes together.
+    """
+    encoded, device = EncodedSplit.encode(split, subwords), model.begins.device
+    sources = [subwords.source_words(text) for text in split.sources]
+    targets = [subwords.target_words(text) for text in split.targets]
+    sizes = encoded.lengths * encoded.lengths.new_tensor([[max(x) + 1] for x in sources])
+    found: list[list[Instance]] = [[] for _ in epsilons]
+    for rows in watch(ordered_batches(sizes, tokens), "likelihoods of prefixes"):
+        batch = encoded.batch(rows)
+        sides = batch.source, batch.source_mask, batch.target_input, batch.target
+        source, mask, target_input, target = (side.to(device) for side in sides)
+        words = [targets[row] for row in rows]
+        likely = prefix_likelihoods(model, source, mask, target_input, target, words)
+        for row, one in zip(rows, likely, strict=True):
+            text, reference = split.sources[row], split.targets[row]
+            for instances, epsilon in zip(found, epsilons, strict=True):
+                delays = tuple(map(sources[row].at, one.stops(epsilon)))
+                instances.append(Instance(row, text, reference, reference, delays))
+    return found
+
+
+def figures(instances: Sequence[Instance], split: Split) -> dict[str, float]:
+    """Return the latencies in words, and the share of delays that are those of known links."""
+    rows = [UnitDelays(i.delays, i.source_length, i.reference_length) for i in instances]
+    scores = {key: float(each) for key, each in latencies(rows, METRICS).items()}
+    if split.needs is None:
+        return scores
+    pairs = [
+        pair
+        for i in instances
+        for pair in zip(i.delays, oracle_delays(split.needs[i.index]), strict=True)
+    ]
+    return scores | {"equal": sum(own == known for own, known in pairs) / max(len(pairs), 1)}
