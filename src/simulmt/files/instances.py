@@ -15,8 +15,9 @@ from typing import Annotated, TypeVar
 from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.writing import WORDS, Writing, spaced
 from simulmt.errors import UserError
 from simulmt.system.disk import replacing
 
@@ -41,12 +42,14 @@ _LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
 
 
 def to_json(instance: Instance) -> str:
-    """Return the line of an instance, in words, without a line end.
+    """Return the line of an instance, in words, without a line end; texts are as people write them.
 
     `elapsed` is left out if the times were not measured, since scorers would read zeros as times.
     """
     keys = (field.name for field in fields(_Line) if field.name != "elapsed" or instance.elapsed)
-    return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
+    line = {key: getattr(instance, key) for key in keys}
+    line |= zip(("source", "reference", "prediction"), texts_of(instance), strict=True)
+    return json.dumps(line, ensure_ascii=False)
 
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
@@ -65,15 +68,19 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
 
 
-def read_instances(path: Path) -> list[Instance]:
+def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
     """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
 
     SimulEval writes zeros as `elapsed` for text; these count as not measured.
 
+    Args:
+        path: the log.
+        writing: what a word is, on either side.
+
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
-    return _read(path, _parse)
+    return _read(path, partial(_parse, writing))
 
 
 def read_streams(path: Path) -> list[StreamInstance]:
@@ -120,11 +127,18 @@ def _checked(kind: TypeAdapter[T], text: bytes) -> T:
         raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
 
 
-def _parse(text: bytes) -> Instance:
+def _parse(writing: Writing, text: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
     line = _checked(_LINE, text)
-    texts, times = (line.source, line.reference, line.prediction), line.elapsed
-    instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
+    instance = Instance(
+        line.index,
+        spaced(line.source, writing.source),
+        spaced(line.reference, writing.target),
+        spaced(line.prediction, writing.target),
+        line.delays,
+        elapsed=line.elapsed if any(line.elapsed) else (),
+        writing=writing,
+    )
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
     if said != found:
         raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")

@@ -19,6 +19,7 @@ from simulmt.data.reader import read_pairs, with_documents
 from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
+from simulmt.data.writing_options import BleuTokens
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
@@ -32,6 +33,7 @@ from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.scoring.conventions import check_bleu
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
@@ -63,6 +65,7 @@ class EvaluateOptions:
     documents: Path | None
     unpunctuated: bool
     lowercased: bool
+    bleu: BleuTokens | None
     sentences: str | None
     cut: Literal["pointer", "likelihood", "reading"]
     plugins: list[str]
@@ -126,7 +129,7 @@ class EvaluateOptions:
     def changes(self) -> Config:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
-        own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
+        own = {k: getattr(self, k) for k in ("beam", "length_penalty", "word_ms", "bleu")}
         changed = {**policy, **self.dial, **own}
         if self.sentences:
             changed["sentences"] = Path(self.sentences).stem
@@ -171,6 +174,10 @@ def _evaluate(cfg: DictConfig) -> None:
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
+    if options.bleu:
+        writing = replace(trained.subwords.writing, bleu=options.bleu)
+        trained = replace(trained, subwords=trained.subwords.written(writing))
+    check_bleu(trained.subwords.writing)
     model = trained.build(options.dial, policy).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = search if policy or word_ms is None else GREEDY
@@ -228,7 +235,8 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     else:
         split = trained.own_split(options.split, options.data_root)
         return None, as_recognised(split, options.unpunctuated, options.lowercased)
-    split, home = read_pairs([files]), options.folder(trained.path).parent
+    split = read_pairs([files], writing=trained.subwords.writing)
+    home = options.folder(trained.path).parent
     split = with_documents(split, options.documents) if options.documents else split
     split = as_recognised(split, options.unpunctuated, options.lowercased)
     for place in home.glob(f"{options.named}*/{EVALUATED}"):

@@ -200,8 +200,8 @@ def _test(
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
-    figures = scores["paper", "word"]
-    print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
+    figures, unit = scores["paper", "word"], scores.writing.of_source()
+    print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} {unit}s")
     if ending.is_first():
         write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)

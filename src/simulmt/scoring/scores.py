@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulmt.decoding.search import Search
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS
 
@@ -116,6 +117,7 @@ class Scores:
         attention_span: In subwords; None unless the positions of the heads are known.
         erasure: Words taken back for each word of the final texts; None without re-translation.
         decoding: How the sentences were decoded; None if unknown.
+        writing: What a word is: the unit `word` counts characters where these are words.
 
     Raises:
         ValueError: a figure of a convention is missing.
@@ -131,6 +133,7 @@ class Scores:
     attention_span: Score | None = None
     erasure: Score | None = None
     decoding: Decoding | None = None
+    writing: Writing = WORDS
 
     def __post_init__(self) -> None:
         for name, convention in CONVENTIONS.items():

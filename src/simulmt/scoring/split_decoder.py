@@ -80,12 +80,12 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         subwords: the vocabulary of the model.
     """
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
-    source, target = subwords.encode_source(text), subwords.words_touched(tokens)
+    source, target = subwords.encode_source(text), subwords.target_words(tokens)
     return Instance(
         index=index,
         source=text,
         reference=reference,
-        prediction=subwords.decode(tokens),
+        prediction=" ".join(subwords.words(tokens)),
         delays=target.delays(hypothesis.delays, subwords.source_words(text)),
         subword_delays=tuple(min(delay, len(source)) for delay in hypothesis.delays),
         subword_source_length=len(source),
@@ -94,4 +94,5 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         source_pieces=tuple(subwords.pieces(source)),
         target_pieces=tuple(subwords.pieces(tokens)),
         erased=hypothesis.erased,
+        writing=subwords.writing,
     )

@@ -53,7 +53,7 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
 
 def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
-    theirs = sorted(read_instances(path), key=lambda instance: instance.index)
+    theirs = sorted(read_instances(path, like.scores.writing), key=lambda instance: instance.index)
     where, remedy = f"others: {name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
@@ -86,7 +86,7 @@ def _with_log(run: Run, samples: int) -> Run:
     path = run.path / INSTANCES
     if not path.is_file():
         return run
-    log = sorted(read_instances(path), key=lambda instance: instance.index)
+    log = sorted(read_instances(path, run.scores.writing), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)

@@ -92,7 +92,7 @@ def attention_links(
             steps, _, _, read = sentence.weights.shape
             words = subwords.words_touched(source[: read - 1])
             words = WordMap((*words, max(words, default=0) + 1))  # EOS
-            written = subwords.words_touched(target[: steps - 1])
+            written = subwords.target_words(target[: steps - 1])
             rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
     sources = rows[min(rows)] if rows else {}
     return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
