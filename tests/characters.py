@@ -38,5 +38,6 @@ def write_corpus(folder: Path, target: bool = True, source: bool = True) -> Path
 def options(folder: Path, *sides: str) -> list[str]:
     """The options of a small run on such files."""
     where = ["data=text", f"data.root={folder}", "data.source=zh", "data.target=ja"]
-    chosen = [f"data.characters=[{','.join(sides)}]", "data.subwords.size=160", "data.bleu=char"]
-    return [*where, *chosen, "data.batch_tokens=600"]
+    chosen = [f"data.characters=[{','.join(sides)}]", "data.subwords.size=120", "data.bleu=char"]
+    stems = [f"data.{split}={split}" for split in SIZES]
+    return [*where, *stems, *chosen, "data.batch_tokens=600"]

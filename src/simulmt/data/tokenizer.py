@@ -174,16 +174,20 @@ class Tokenizer(ABC):
         return WordMap(min(index, word) for index in touched)
 
     def target_words(self, ids: Iterable[int]) -> WordMap:
-        """The words of a translation, for every subword: the last one that it ends or touches.
+        """The words of a translation, for every subword.
 
-        A piece of several characters, as other languages have them, ends a word with each.
+        If characters are words, a piece of several, as other languages have them, ends them all: it
+        has the number of the last one. A lone ▁ belongs to the next piece with characters, or to
+        no word.
         """
         if not self.writing.target:
             return self.words_touched(ids)
         sizes = [len("".join(self._surface[piece].split())) for piece in ids]
-        ends = [*accumulate(sizes)]
-        each = zip(sizes, ends, strict=True)
-        return WordMap(min(end + (size == 0), ends[-1]) for size, end in each)
+        touched, word = list[int](), 0
+        for size, end in reversed([*zip(sizes, accumulate(sizes), strict=True)]):
+            word = end if size else word
+            touched.append(word)
+        return WordMap(reversed(touched))
 
 
 def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
