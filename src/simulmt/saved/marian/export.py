@@ -30,6 +30,7 @@ _OFFERED = {
     "model.norm": ("post",),
     "model.average_embedding": (False,),
     "model.encoder": ("bidirectional", "auto"),
+    "data.characters": ([],),
 }
 """The values of options that the format can hold."""
 _POSITIONS, _LONGEST = 1024, 512
