@@ -21,7 +21,7 @@ from simulmt.saved.marian.weights import to_marian
 from simulmt.saved.trained import Trained
 from simulmt.system.disk import write_json
 
-_OFFERED = {
+_OFFERED: Mapping[str, tuple[object, ...]] = {
     "mechanism.schedule": ("full_sentence",),
     "mechanism.span": ("lookback",),
     "mechanism.score": ("usual", "scaled_dot_product"),
