@@ -58,7 +58,7 @@ class MarianSubwords(Tokenizer):
                 "data.characters with the subwords of an imported model, whose pieces span "
                 "characters: set data.characters=[], or train subwords (data.subwords.model=null)"
             )
-        return MarianSubwords(self._files, writing)
+        return self if writing == self.writing else MarianSubwords(self._files, writing)
 
     def __reduce__(self) -> tuple[type["MarianSubwords"], tuple[Mapping[str, bytes], Writing]]:
         return MarianSubwords, (self._files, self.writing)

@@ -74,7 +74,7 @@ class Subwords(Tokenizer):
 
     def written(self, writing: Writing) -> "Subwords":
         """The same subwords of text that is written in another way."""
-        return Subwords(self.model, writing)
+        return self if writing == self.writing else Subwords(self.model, writing)
 
     @classmethod
     def train(
