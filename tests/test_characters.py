@@ -12,6 +12,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from characters import options, write_corpus
@@ -21,8 +22,10 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.writing_options import WritingOptions
 from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.forced import word_weights
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import Writing, spaced, words_of
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_streams, write_instances, write_streams
@@ -86,6 +89,12 @@ def test_any_subwords_form_as_many_words_as_the_text_has_characters(subwords):
         assert target.ends == [n for n, size in enumerate(sizes, 1) for _ in range(size)]
         long += max(sizes, default=0) > 1
     assert long, "no piece of several characters"
+
+
+def test_characters_of_one_piece_share_its_attention():
+    weights, places = np.arange(12.0).reshape(6, 2), WordMap([1, 2])
+    merged = word_weights(weights, places, WordMap([1, 1, 3, 4, 4, 0]))
+    assert merged.tolist() == [[1, 2], [4, 5], [4, 5], [7, 8]]
 
 
 def test_words_between_spaces_stay_as_they_are(subwords):

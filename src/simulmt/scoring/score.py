@@ -135,10 +135,8 @@ def _by_convention(
     ordered: Sequence[Instance], convention: Convention, unit: str, quality: Figures
 ) -> Figures:
     """Return the figures of a convention in a unit."""
-    rows, fields = (
-        _rows(ordered, unit, convention.clipped),
-        convention.fields(unit, ordered[0].writing),
-    )
+    rows = _rows(ordered, unit, convention.clipped)
+    fields = convention.fields(unit, ordered[0].writing)
     figures = {**quality, **latencies(rows, convention.metrics, *fields)}
     if convention.degeneracy:
         written = [row for row in rows if row.delays]

@@ -10,7 +10,7 @@ from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES, Traits
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.conventions import CONVENTIONS, check_bleu
 from simulmt.scoring.score import score
 
 _NEAR = 1e-6  # rounding: scores and log have the same text
@@ -86,6 +86,7 @@ def _with_log(run: Run, samples: int) -> Run:
     path = run.path / INSTANCES
     if not path.is_file():
         return run
+    check_bleu(run.scores.writing)
     log = sorted(read_instances(path, run.scores.writing), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
