@@ -43,7 +43,8 @@ def check_bleu(writing: Writing) -> None:
         UserError: its tokeniser needs a package that is not installed.
     """
     if writing.bleu == "ja-mecab" and not all(map(find_spec, _MECAB)):
-        raise UserError('bleu=ja-mecab needs `pip install "simulmt[ja]"`; or set bleu=char')
+        remedy = "or set bleu=char (in training: data.bleu=char)"
+        raise UserError(f'bleu=ja-mecab needs `pip install "simulmt[ja]"`; {remedy}')
 
 
 @dataclass(frozen=True)
