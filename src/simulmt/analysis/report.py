@@ -187,7 +187,8 @@ def _draw(
     renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]
     oracles = (run.scores.oracle.get(chosen.unit, {}) for run in runs)
     oracle = next((scores[latency].value for scores in oracles if latency in scores), None)
-    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {chosen.unit}s)"
+    unit = runs[0].scores.writing.of_source(chosen.unit)
+    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if chosen.convention == "paper" else f" by {chosen.convention}"
     curve = ([*series, *renamed], axis, chosen.metric, oracle, chosen.quality)
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]

@@ -70,12 +70,14 @@ def print_brief(scores: Scores, folder: Path) -> None:
 def further(scores: Scores) -> None:
     """Print the erasure and the computing time, and the latency with it, as far as known."""
     if scores.erasure is not None:
-        say(f"normalised erasure: {scores.erasure.form()} words taken back for each final word")
+        of = "character" if scores.writing.target else "word"
+        say(f"normalised erasure: {scores.erasure.form()} {of}s taken back for each final {of}")
     took, aware, decoding = scores.computing_ms, scores.computation_aware, scores.decoding
     if took is None:
         return
-    text = f"computing for a source word: median {took.median:.1f} ms, 95% within {took.p95:.1f} ms"
+    unit, times = scores.writing.of_source(), f"{took.median:.1f} ms, 95% within {took.p95:.1f} ms"
+    text = f"computing for a source {unit}: median {times}"
     if aware is not None and decoding is not None:
         al, dal = (aware.figures[name].form() for name in ("AL", "DAL"))
-        text += f"; with it, at {decoding.word_ms} ms a word, AL is {al} and DAL {dal} words"
+        text += f"; with it, at {decoding.word_ms} ms a {unit}, AL is {al} and DAL {dal} {unit}s"
     say(text)

@@ -11,6 +11,7 @@ from simulmt.data.dataset_card import check_cards
 from simulmt.data.pairs import BLOCK, PairBlock
 from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.options import Count
 from simulmt.system.console import console
@@ -31,6 +32,7 @@ def read_huggingface(
     max_words: Count,
     name: str,
     cache: Path | None = None,
+    writing: Writing = WORDS,
 ) -> Corpus:
     """A corpus of a data set of Hugging Face, normalised and filtered as `read_text` does.
 
@@ -51,6 +53,7 @@ def read_huggingface(
         max_words: the most words that either side of a training pair may have.
         name: name of the corpus in reports and manifests.
         cache: the folder that keeps the normalised text; None to hold it in memory.
+        writing: what a word is, on either side.
 
     Raises:
         UserError: at the first access to a split: `datasets` is not installed or cannot read the
@@ -61,11 +64,11 @@ def read_huggingface(
     def read(split: str) -> Split:
         limit, part = max_words if split == "train" else None, splits[split]
         if is_test_set(part):
-            return read_pairs([find_set(part, source, target)], limit, cache)
+            return read_pairs([find_set(part, source, target)], limit, cache, writing)
         dataset, files = _load(path, config, revision, part, columns, (source, target))
         blocks = partial(_blocks, dataset, f"{path} {part}")
         taken = [part, *dataset.column_names]
-        return read_shards([Shard(f"{path} {part}", files, blocks, taken)], limit, cache)
+        return read_shards([Shard(f"{path} {part}", files, blocks, taken)], limit, cache, writing)
 
     return Corpus(name, source, target, LazySplits(read))
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.text import NORMALISATION
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 
@@ -42,6 +43,7 @@ class Manifest:
     subwords: SubwordsRecord
     splits: Mapping[str, SplitRecord]
     licence: str | None = None
+    writing: Writing = WORDS
 
     @property
     def pair(self) -> str:
@@ -65,14 +67,15 @@ def manifest(corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None =
         NORMALISATION,
         SubwordsRecord(subwords.digest, len(subwords)),
         {n: SplitRecord(len(s), dict(s.dropped), *s.sha256) for n, s in chosen.items()},
+        writing=subwords.writing,
     )
 
 
 def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str]) -> None:
     """Check that data are those of a model.
 
-    The languages, the normalisation, the subword model and the text of `splits` must be the
-    same; the name of the corpus and the other splits may differ.
+    The languages, what a word is, the normalisation, the subword model and the text of `splits`
+    must be the same; the name of the corpus and the other splits may differ.
 
     Args:
         expected: the manifest kept with the model.
@@ -85,6 +88,8 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
     remedies = {
         "source_language": "choose the data of the model's language pair",
         "target_language": "choose the data of the model's language pair",
+        "writing.source": "set data.characters as in the model's training",
+        "writing.target": "set data.characters as in the model's training",
         "normalisation": "use the version of simulmt that trained the model, or retrain",
         "subwords.digest": "train with those of the model (data.subwords.model=RUN)",
     }

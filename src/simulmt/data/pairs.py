@@ -12,6 +12,7 @@ from typing import NamedTuple
 from simulmt.data.lines import encoded
 from simulmt.data.ragged import Ragged
 from simulmt.data.text import ENDINGS, LONGEST_LINE, decoded, normalise, raw_lines, word_count
+from simulmt.decoding.writing import WORDS, Writing, spaced
 from simulmt.errors import UserError
 
 BLOCK = 10_000
@@ -114,12 +115,13 @@ def raw_blocks(files: FilePair) -> Iterator[PairBlock]:
         yield PairBlock(names, first, sources, targets)
 
 
-def clean(block: PairBlock, max_words: int | None) -> Pairs:
+def clean(block: PairBlock, max_words: int | None, writing: Writing = WORDS) -> Pairs:
     """Normalise the pairs of a block; leave out pairs that are empty or too long.
 
     Args:
         block: raw lines.
         max_words: the most words that either side of a pair may have; None for any number.
+        writing: what a word is, on either side; a space separates any two words of the pairs.
 
     Raises:
         UserError: a line is not UTF-8 or, without `max_words`, longer than `LONGEST_LINE`.
@@ -130,9 +132,10 @@ def clean(block: PairBlock, max_words: int | None) -> Pairs:
     for number, (source_line, target_line) in enumerate(raw, block.first):
         source = normalise(decoded(source_line, block.names[0], number))
         target = normalise(decoded(target_line, block.names[1], number))
+        words = word_count(source, writing.source), word_count(target, writing.target)
         if not source or not target:
             dropped["empty"] += 1
-        elif max_words is not None and max(word_count(source), word_count(target)) > max_words:
+        elif max_words is not None and max(words) > max_words:
             dropped["too_long"] += 1
         elif max_words is None and (longest := max(len(source), len(target))) > LONGEST_LINE:
             raise UserError(
@@ -140,6 +143,6 @@ def clean(block: PairBlock, max_words: int | None) -> Pairs:
                 f"characters; the limit is {LONGEST_LINE:,}: split it, or leave the pair out"
             )
         else:
-            sources.append(source)
-            targets.append(target)
+            sources.append(spaced(source, writing.source))
+            targets.append(spaced(target, writing.target))
     return Pairs(encoded(sources), encoded(targets), dropped)

@@ -19,6 +19,7 @@ from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
 from simulmt.data.text import NORMALISATION
 from simulmt.data.workers import in_order
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.options import Count
 from simulmt.system.console import counted
@@ -69,6 +70,7 @@ def read_text(
     name: str,
     cache: Path | None = None,
     documents: bool = False,
+    writing: Writing = WORDS,
 ) -> Corpus:
     """A corpus of the files `<root>/<stem>.<language>` or of shards `<stem>.<number>.<language>`.
 
@@ -88,6 +90,7 @@ def read_text(
         name: name of the corpus in reports and manifests.
         cache: the folder that keeps the normalised text; None to hold it in memory.
         documents: whether `<root>/<stem>.docid`, if it exists, groups the lines into documents.
+        writing: what a word is, on either side.
 
     Raises:
         UserError: there is no such folder, or only one language. At the first access to a split: a
@@ -111,7 +114,7 @@ def read_text(
         else:
             files = find_pairs(folder, stem, source, target)
         limit = max_words if split == "train" and not documents else None
-        pairs, docids = read_pairs(files, limit, cache), folder / f"{stem}.docid"
+        pairs, docids = read_pairs(files, limit, cache, writing), folder / f"{stem}.docid"
         return with_documents(pairs, docids) if documents and docids.exists() else pairs
 
     return Corpus(name, source, target, LazySplits(read))
@@ -132,15 +135,21 @@ def with_documents(pairs: Split, docids: Path) -> Split:
 
 
 def read_pairs(
-    files: Sequence[FilePair], max_words: int | None = None, cache: Path | None = None
+    files: Sequence[FilePair],
+    max_words: int | None = None,
+    cache: Path | None = None,
+    writing: Writing = WORDS,
 ) -> Split:
     """The pairs of one or more pairs of text files; see `read_shards`."""
     shards = [Shard(str(pair.source), pair, partial(raw_blocks, pair)) for pair in files]
-    return read_shards(shards, max_words, cache)
+    return read_shards(shards, max_words, cache, writing)
 
 
 def read_shards(
-    shards: Sequence[Shard], max_words: int | None = None, cache: Path | None = None
+    shards: Sequence[Shard],
+    max_words: int | None = None,
+    cache: Path | None = None,
+    writing: Writing = WORDS,
 ) -> Split:
     """The pairs of one or more shards.
 
@@ -148,6 +157,7 @@ def read_shards(
         shards: the shards, one after the other.
         max_words: the most words that either side of a pair may have; None for any number.
         cache: the folder that keeps the normalised text; None to hold it in memory.
+        writing: what a word is, on either side.
 
     Raises:
         UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
@@ -160,18 +170,18 @@ def read_shards(
         raise UserError(f"{why}: check path and permissions") from error
     if cache is None:
         dropped = Counter[str]()
-        parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
+        parts = zip(*_cleaned(shards, max_words, dropped, writing), strict=True)
         sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
         return Split(sources, targets, dropped=dict(dropped))
     contents = Entry(  # of which the digests are computed once
         cache / "text" / "files" / digest(states),
         lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
     ).record.facts["sha256"]
-    key = digest([contents, max_words, NORMALISATION, unidata_version])
+    key = digest([contents, max_words, NORMALISATION, unidata_version, *writing.sides])
 
     def write(folder: Path) -> dict[str, Any]:
         dropped = Counter[str]()
-        pairs = write_sides(folder, _cleaned(shards, max_words, dropped))
+        pairs = write_sides(folder, _cleaned(shards, max_words, dropped, writing))
         if [shard.state for shard in shards] != states:
             raise UserError(f"{shards[0].name} changed while it was being read: retry")
         return {"pairs": pairs, "dropped": dict(dropped)}
@@ -185,7 +195,7 @@ def read_shards(
 
 
 def _cleaned(
-    shards: Sequence[Shard], max_words: int | None, dropped: Counter[str]
+    shards: Sequence[Shard], max_words: int | None, dropped: Counter[str], writing: Writing
 ) -> Iterator[tuple[Ragged, Ragged]]:
     """The normalised pairs of some shards; `dropped` counts the pairs that are left out.
 
@@ -194,7 +204,7 @@ def _cleaned(
     """
     pairs, size = 0, sum(shard.size for shard in shards)
     blocks = (block for shard in shards for block in shard.blocks())
-    parts = in_order(partial(clean, max_words=max_words), blocks, size)
+    parts = in_order(partial(clean, max_words=max_words, writing=writing), blocks, size)
     for part in counted(parts, "reading", lambda part: len(part.sources)):
         dropped.update(part.dropped)
         pairs += len(part.sources)

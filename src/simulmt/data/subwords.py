@@ -14,6 +14,7 @@ from annotated_types import Ge, Le
 from simulmt.data import marian, store
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config
@@ -37,8 +38,12 @@ class Subwords(Tokenizer):
     decodes to ⁇.
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, writing: Writing = WORDS) -> None:
         """Read a serialised model.
+
+        Args:
+            model: the model.
+            writing: what a word is, on either side.
 
         Raises:
             UserError: the bytes are not a SentencePiece model; or the model has other ids than 0 to
@@ -55,7 +60,7 @@ class Subwords(Tokenizer):
         special = (_SPECIAL.pad, _SPECIAL.bos, _SPECIAL.eos)
         vocabulary = Vocabulary(len(surfaces), begins=beginnings(surfaces, special))
         spelled = [processor.id_to_piece(piece) for piece in pieces]
-        super().__init__(vocabulary, spelled, surfaces, (processor.encode,) * 2)
+        super().__init__(vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
         if (read := "".join(processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
                 f"the subword model reads {_PROBE!r} as {read!r}: train one with "
@@ -66,6 +71,10 @@ class Subwords(Tokenizer):
     def files(self) -> Mapping[str, bytes]:
         """The model, by the name of its file."""
         return {SUBWORDS: self.model}
+
+    def written(self, writing: Writing) -> "Subwords":
+        """The same subwords of text that is written in another way."""
+        return self if writing == self.writing else Subwords(self.model, writing)
 
     @classmethod
     def train(
@@ -117,8 +126,8 @@ class Subwords(Tokenizer):
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
 
-    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes]]:
-        return Subwords, (self.model,)
+    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes, Writing]]:
+        return Subwords, (self.model, self.writing)
 
 
 def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str:

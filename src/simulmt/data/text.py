@@ -51,9 +51,13 @@ def _ordered(line: str) -> str:
     return "".join(chain.from_iterable(sorted(run, key=unicodedata.combining) for _, run in runs))
 
 
-def word_count(line: str) -> int:
-    """The number of words of a normalised line: its single spaces separate them."""
-    return line.count(" ") + 1 if line else 0
+def word_count(line: str, characters: bool = False) -> int:
+    """The number of words of a normalised line: its single spaces separate them.
+
+    With `characters` each character other than a space is a word.
+    """
+    spaces = line.count(" ")
+    return len(line) - spaces if characters else spaces + 1 if line else 0
 
 
 def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:

@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import sentencepiece
@@ -13,6 +13,7 @@ from simulmt.data.lines import lines_of
 from simulmt.data.ragged import Ragged, bounds
 from simulmt.data.text import normalise
 from simulmt.decoding.word_map import WordMap
+from simulmt.decoding.writing import WORDS, Writing, as_written, words_of
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
 
@@ -49,7 +50,8 @@ class WordIds(dict[str, bytes]):
 class Tokenizer(ABC):
     """Subwords of both languages, each a part of one word.
 
-    A word is a maximal run of characters other than white space in the decoded text.
+    A word is a maximal run of characters other than white space in the decoded text; on a side
+    that is written in characters, it is one of these.
 
     Args:
         vocabulary: the size, the special ids and the beginnings of words.
@@ -57,6 +59,7 @@ class Tokenizer(ABC):
         surfaces: the text of every subword: a leading space if it begins a word, then a part of
             one word.
         encoders: the ids of a word of the source and of the target language.
+        writing: what a word is, on either side.
     """
 
     def __init__(
@@ -65,8 +68,9 @@ class Tokenizer(ABC):
         spelled: Sequence[str],
         surfaces: Sequence[str],
         encoders: tuple[Callable[[str], Sequence[int]], Callable[[str], Sequence[int]]],
+        writing: Writing = WORDS,
     ) -> None:
-        self.vocabulary = vocabulary
+        self.vocabulary, self.writing = vocabulary, writing
         self._spelled, self._surface = spelled, surfaces
         source, target = encoders
         self._source = self._target = WordIds(source, vocabulary.dtype)
@@ -78,6 +82,14 @@ class Tokenizer(ABC):
     def files(self) -> Mapping[str, bytes]:
         """The content of the files that hold it, by their names."""
 
+    @abstractmethod
+    def written(self, writing: Writing) -> "Tokenizer":
+        """The same subwords of text that is written in another way.
+
+        Raises:
+            UserError: these subwords cannot have characters as words.
+        """
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 in hex of the files."""
@@ -88,7 +100,7 @@ class Tokenizer(ABC):
 
     def encode(self, text: str) -> list[int]:
         """Ids of any source text, which is normalised first; no special ids."""
-        return self._unpacked(self._source, text)
+        return self._unpacked(self._source, text, self.writing.source)
 
     def encode_source(self, text: str) -> list[int]:
         """Ids of a source sentence without EOS, with the ids that open every sentence."""
@@ -96,26 +108,29 @@ class Tokenizer(ABC):
 
     def encode_target(self, text: str) -> list[int]:
         """Ids of any target text, as `encode` returns them for source text."""
-        return self._unpacked(self._target, text)
+        return self._unpacked(self._target, text, self.writing.target)
 
-    def _unpacked(self, words: WordIds, text: str) -> list[int]:
-        ids: list[int] = self._rows(words, [normalise(text)])[0][:-1].tolist()
+    def _unpacked(self, words: WordIds, text: str, characters: bool) -> list[int]:
+        ids: list[int] = self._rows(words, [normalise(text)], characters)[0][:-1].tolist()
         return ids
 
     def encode_rows(self, lines: Iterable[str]) -> Ragged:
         """Ids of source lines that are normalised already, as those of a `Split`, ended by EOS."""
-        return self._rows(self._source, lines, self.vocabulary.opening)
+        return self._rows(self._source, lines, self.writing.source, self.vocabulary.opening)
 
     def encode_sides(self, sides: tuple[Ragged, Ragged]) -> tuple[Ragged, Ragged]:
         """The same for lines of both languages in UTF-8, each line ended by LF."""
         source, target = sides
-        return self.encode_rows(lines_of(source)), self._rows(self._target, lines_of(target))
+        targets = self._rows(self._target, lines_of(target), self.writing.target)
+        return self.encode_rows(lines_of(source)), targets
 
-    def _rows(self, words: WordIds, lines: Iterable[str], opening: Sequence[int] = ()) -> Ragged:
+    def _rows(
+        self, words: WordIds, lines: Iterable[str], characters: bool, opening: Sequence[int] = ()
+    ) -> Ragged:
         dtype, ids = self.vocabulary.dtype, words.__getitem__
         start = np.asarray(opening, dtype).tobytes()
         eos = np.asarray([self.vocabulary.eos], dtype).tobytes()
-        rows = [start + b"".join(map(ids, line.split())) + eos for line in lines]
+        rows = [start + b"".join(map(ids, words_of(line, characters))) + eos for line in lines]
         values = np.frombuffer(b"".join(rows), dtype)
         return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
 
@@ -123,9 +138,13 @@ class Tokenizer(ABC):
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""
         return [self._spelled[piece] for piece in ids]
 
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """The words of a translation; UNK decodes to ⁇, and PAD, BOS and EOS to nothing."""
+        return words_of("".join(self._surface[piece] for piece in ids), self.writing.target)
+
     def decode(self, ids: Iterable[int]) -> str:
-        """The text, with single spaces; UNK decodes to ⁇, and PAD, BOS and EOS to nothing."""
-        return " ".join("".join(self._surface[piece] for piece in ids).split())
+        """The text of a translation as it is written: with single spaces, or without any."""
+        return as_written(self.words(ids), self.writing.target)
 
     def is_blank(self, piece: int) -> bool:
         """True if the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
@@ -133,21 +152,21 @@ class Tokenizer(ABC):
 
     def source_words(self, text: str) -> WordMap:
         """The words of the text, for every id of `encode_source(text)`."""
-        words = self._words(self._source, text)
+        words = self._words(self._source, text, self.writing.source)
         opening = [min(len(words), 1)] * len(self.vocabulary.opening)
         return WordMap((*opening, *words))
 
-    def target_words(self, text: str) -> WordMap:
-        """The words of the text, for every id of `encode_target(text)`."""
-        return self._words(self._target, text)
+    def reference_words(self, text: str) -> WordMap:
+        """The words of a reference, for every id of `encode_target(text)`."""
+        return self._words(self._target, text, self.writing.target)
 
-    def _words(self, ids: WordIds, text: str) -> WordMap:
-        words, size = normalise(text).split(), self.vocabulary.dtype.itemsize
+    def _words(self, ids: WordIds, text: str, characters: bool) -> WordMap:
+        words, size = words_of(normalise(text), characters), self.vocabulary.dtype.itemsize
         each = ([n] * (len(ids[word]) // size) for n, word in enumerate(words, 1))
         return WordMap(chain.from_iterable(each))
 
     def words_touched(self, ids: Iterable[int]) -> WordMap:
-        """The words of the decoded text, for every subword.
+        """The words of the subwords of a text, for every subword, by the beginnings of words.
 
         A lone ▁ belongs to the next word, or to the last word if no other follows. All are 0 if
         there is no word.
@@ -160,6 +179,22 @@ class Tokenizer(ABC):
             if boundary and not self.is_blank(piece):
                 word, boundary = word + 1, False
         return WordMap(min(index, word) for index in touched)
+
+    def target_words(self, ids: Iterable[int]) -> WordMap:
+        """The words of a translation, for every subword.
+
+        If characters are words, a piece of several, as other languages have them, ends them all: it
+        has the number of the last one. A lone ▁ belongs to the next piece with characters, or to
+        no word.
+        """
+        if not self.writing.target:
+            return self.words_touched(ids)
+        sizes = [len("".join(self._surface[piece].split())) for piece in ids]
+        touched, word = list[int](), 0
+        for size, end in reversed([*zip(sizes, accumulate(sizes), strict=True)]):
+            word = end if size else word
+            touched.append(word)
+        return WordMap(reversed(touched))
 
 
 def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -96,11 +96,13 @@ def word_weights(
         source: the words of the source subwords.
         target: the words of the target subwords.
     """
-    columns, rows = ([0, *words.ends][:-1] for words in (source, target))
-    sums = np.add.reduceat(weights.astype(np.float64), columns, axis=-1)
-    sizes = np.diff([0, *target.ends]).reshape(-1, *[1] * (weights.ndim - 1))
-    averages: NDArray[np.float64] = np.add.reduceat(sums, rows, axis=0) / sizes
-    return averages
+    sums = np.add.reduceat(weights.astype(np.float64), [0, *source.ends][:-1], axis=-1)
+    # one subword may end several words, and the last ones may belong to none
+    ends, group = np.unique(np.array(target.ends, dtype=int), return_inverse=True)
+    sizes = np.diff(ends, prepend=0).reshape(-1, *[1] * (weights.ndim - 1))
+    written, rows = sums[: ends.max(initial=0)], [0, *ends][:-1]
+    averages: NDArray[np.float64] = np.add.reduceat(written, rows, axis=0) / sizes
+    return averages[group]
 
 
 def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int, int]]:

@@ -6,11 +6,15 @@ from functools import cached_property
 from itertools import pairwise
 
 from simulmt.decoding.word_map import WordMap
+from simulmt.decoding.writing import WORDS, Writing, unspaced
 
 
 @dataclass(frozen=True)
 class Instance:
     """One decoded sentence. EOS does not count in any length or list of pieces.
+
+    Spaces separate the words of all texts. If `writing` says that each character is a word, these
+    are spaced out, and `texts_of` joins them.
 
     `delays[i]` is the number of source words read before word i of the prediction was written.
     `subword_delays` is the same in subwords, EOS included, and `before_end` the number of words
@@ -45,6 +49,7 @@ class Instance:
     target_pieces: tuple[str, ...] = ()
     elapsed: tuple[float, ...] = ()
     erased: int | None = None
+    writing: Writing = WORDS
 
     def __post_init__(self) -> None:
         if len(self.delays) != self.prediction_length:
@@ -78,6 +83,14 @@ class Instance:
     def reference_length(self) -> int:
         """Number of words of the reference."""
         return len(self.reference.split())
+
+
+def texts_of(instance: Instance) -> tuple[str, str, str]:
+    """Return source, reference and prediction as people write them."""
+    sides = instance.writing.source, instance.writing.target, instance.writing.target
+    texts = instance.source, instance.reference, instance.prediction
+    source, reference, prediction = map(unspaced, texts, sides)
+    return source, reference, prediction
 
 
 def word_positions(instance: Instance) -> list[tuple[int, ...]]:

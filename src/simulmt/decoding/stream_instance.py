@@ -5,6 +5,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator, FiniteFloat
 
+from simulmt.decoding.writing import words_of
+
 
 class Boundary(NamedTuple):
     """A sentence boundary that the translator wrote.
@@ -29,8 +31,9 @@ class StreamInstance:
     Attributes:
         source: The name of the document, as OmniSTEval has it. SimulEval's logs have a list, with
             the properties of a recording after its name.
-        prediction: The translation.
-        delays: For each word of the prediction, the source words read before it was written.
+        prediction: The translation as people write it.
+        delays: For each word of the prediction, the source words read before it was written. The
+            words are characters if there are as many of them as delays.
         elapsed: For each word, its delay plus the computing time of the document until it was
             written. Empty if the times were not measured.
         boundaries: In the order in which they were written.
@@ -38,7 +41,7 @@ class StreamInstance:
         by_step: True if `elapsed` holds the computing time of the last step alone.
 
     Raises:
-        ValueError: the number of delays or times differs from the number of words.
+        ValueError: the number of delays or times differs from the numbers of words and characters.
     """
 
     source: Annotated[str, BeforeValidator(lambda s: s[0] if isinstance(s, list) and s else s)]
@@ -50,8 +53,15 @@ class StreamInstance:
     by_step: bool = False
 
     def __post_init__(self) -> None:
-        words, delays, times = len(self.prediction.split()), len(self.delays), len(self.elapsed)
+        words, delays, times = len(self.words), len(self.delays), len(self.elapsed)
         if delays != words or times not in {0, words}:
+            words = len(self.prediction.split())
             raise ValueError(
                 f"document {self.source!r} has {words} words, {delays} delays and {times} times"
             )
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the prediction, or its characters if each has a delay."""
+        words = words_of(self.prediction, characters=False)
+        return words if len(words) == len(self.delays) else words_of(self.prediction, True)

@@ -20,9 +20,12 @@ class WordMap(tuple[int, ...]):
 
     @property
     def ends(self) -> list[int]:
-        """The number of the last subword of each word, from 1."""
-        pairs = enumerate(pairwise([*self, 0]), 1)
-        return [number for number, (word, following) in pairs if 0 != word != following]
+        """The number of the last subword of each word, from 1; one subword may end several."""
+        found = list[int]()
+        for number, (word, following) in enumerate(pairwise([*self, 0]), 1):
+            if word != following:
+                found += [number] * (word - len(found))
+        return found
 
     def at(self, place: int) -> int:
         """The word of the subword at a place from 1, or of the last one behind it; 0 at 0."""

@@ -16,9 +16,10 @@ from typing import Annotated, TypeVar
 from annotated_types import Ge, Le
 from pydantic import TypeAdapter, ValidationError
 
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.decoding.recorded import read_recorded
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.writing import WORDS, Writing, spaced, words_of
 from simulmt.errors import UserError
 from simulmt.system.console import warn
 from simulmt.system.disk import replacing
@@ -49,14 +50,16 @@ _LINE, _STREAM = TypeAdapter(_Line), TypeAdapter(StreamInstance)
 
 
 def to_json(instance: Instance) -> str:
-    """Return the line of an instance, in words, without a line end.
+    """Return the line of an instance, in words, without a line end; texts are as people write them.
 
     `elapsed` is left out if the times were not measured, since scorers would read zeros as times.
     """
     optional = ("elapsed", "subword_delays", "before_end")
     names = [field.name for field in fields(_Line)]
     keys = (name for name in names if name not in optional or getattr(instance, name))
-    return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
+    line = {key: getattr(instance, key) for key in keys}
+    line |= zip(("source", "reference", "prediction"), texts_of(instance), strict=True)
+    return json.dumps(line, ensure_ascii=False)
 
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
@@ -85,18 +88,22 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
 
 
-def read_instances(path: Path) -> list[Instance]:
+def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
     """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
 
     SimulEval writes zeros as `elapsed` for text; these count as not measured.
 
+    Args:
+        path: the log.
+        writing: what a word is, on either side.
+
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
-    return read_log(path, _parse)
+    return read_log(path, partial(_parse, writing))
 
 
-def read_lists(path: Path) -> list[Instance]:
+def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:
     """Return the sentences of lists with `rw` or `policy` (`simulmt.decoding.recorded`).
 
     Delays are at most the source's length. A list tells how many words were written; where the text
@@ -107,11 +114,13 @@ def read_lists(path: Path) -> list[Instance]:
     """
     found, others = [], 0
     for index, one in enumerate(read_recorded(path)):
-        words, length = one.target.split(), len(one.source.split())
+        words, own = words_of(one.target, writing.target), spaced(one.source, writing.source)
+        length = len(own.split())
         count, delays = len(one.reads), tuple(min(read, length) for read in one.reads)
         others += count != len(words)
         words = [*words[:count], *["_"] * (count - len(words))]
-        found.append(Instance(index, one.source, one.reference, " ".join(words), delays))
+        texts = (own, spaced(one.reference, writing.target), " ".join(words))
+        found.append(Instance(index, *texts, delays, writing=writing))
     if others:
         warn(
             f"{path}: {others:,} of {len(found):,} lists have another length than their text, "
@@ -164,11 +173,18 @@ def checked(kind: TypeAdapter[T], text: bytes) -> T:
         raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
 
 
-def _parse(text: bytes) -> Instance:
+def _parse(writing: Writing, text: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
     line = checked(_LINE, text)
-    texts, times = (line.source, line.reference, line.prediction), line.elapsed
-    instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
+    instance = Instance(
+        line.index,
+        spaced(line.source, writing.source),
+        spaced(line.reference, writing.target),
+        spaced(line.prediction, writing.target),
+        line.delays,
+        elapsed=line.elapsed if any(line.elapsed) else (),
+        writing=writing,
+    )
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
     if said != found:
         raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")

@@ -19,7 +19,7 @@ from simulmt.data.text import decoded
 from simulmt.errors import UserError
 from simulmt.live.interpreter import END, cut, words_of
 from simulmt.live.stream import StreamTranslator
-from simulmt.live.translator import LONGEST, Translator
+from simulmt.live.translator import LONGEST, Translator, typed_words
 from simulmt.options import parse_json
 
 Reader: TypeAlias = Translator | StreamTranslator
@@ -67,7 +67,7 @@ class Translated:
         emission_time: When it was written, in seconds.
         end: The end of the last source word that was read; None before the first.
         status: COMPLETE, as nothing else follows for the same line.
-        text: The words that are decided now, each with a space in front.
+        text: The words that are decided now, each with a space in front; characters without.
         unconfirmed_text: How the translation may continue.
         is_final: True if the recogniser's line was final.
     """
@@ -85,7 +85,7 @@ class Cascade:
 
     If the first piece of text after a pause begins with a space, as Whisper's does, pieces are
     joined as they are: a word is complete once white space follows. Otherwise each piece ends with
-    a complete word.
+    a complete word. If characters are words, each is complete.
 
     Args:
         reader: translates the words.
@@ -97,6 +97,7 @@ class Cascade:
         self, reader: Reader, warn: Callable[[str], None], computation_aware: bool = False
     ) -> None:
         self._reader, self._warn, self._aware = reader, warn, computation_aware
+        self._characters = reader.subwords.writing.source
         self._end: float | None = None
         self._free = 0.0
         self._begin()
@@ -115,11 +116,17 @@ class Cascade:
         drafted = [] if heard.is_final else self._draft(heard.unconfirmed_text)
         if self._aware:
             emitted = self._free = max(emitted, self._free) + time.perf_counter() - started
-        text, draft = "".join(f" {word}" for word in words), " ".join(drafted)
+        gap = "" if self._reader.subwords.writing.target else " "
+        text, draft = "".join(f"{gap}{word}" for word in words), gap.join(drafted)
         return Translated(emitted, self._end, "COMPLETE", text, draft, heard.is_final)
 
     def _take(self, piece: Piece) -> Iterator[str]:
         """Read the words that a piece of text completes; yield the words that are decided."""
+        if self._characters:
+            for sign in typed_words(piece.text, characters=True):
+                self._last = Piece(sign, piece.end)
+                yield from self._read()
+            return
         if self._spaced is None and piece.text:
             self._spaced = piece.text[0].isspace()
         text = piece.text if self._spaced else f"{piece.text} "
@@ -149,7 +156,11 @@ class Cascade:
 
     def _draft(self, tail: str) -> list[str]:
         """The words that would follow after the last word and a tail, both of which may change."""
-        words = [word for word in words_of([f"{self._last.text} {tail}"]) if word != END]
+        words = [
+            word
+            for word in words_of([f"{self._last.text} {tail}"], self._characters)
+            if word != END
+        ]
         draft = copied(self._reader) if words else self._reader
         return [new for word in words for new in draft.read(word)] + draft.undecided
 

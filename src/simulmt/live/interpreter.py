@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TextIO
 
 from simulmt.data.text import normalise
+from simulmt.decoding.writing import as_written
 from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
@@ -27,7 +28,7 @@ def arriving(descriptor: int) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def words_of(text: Iterable[str]) -> Iterator[str]:
+def words_of(text: Iterable[str], characters: bool = False) -> Iterator[str]:
     """Yield each word as soon as white space follows it, and `END` at the end of each line.
 
     White space is as in `normalise`. A word ends after 1,000 characters at the latest. The last
@@ -35,11 +36,15 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
 
     Args:
         text: the text, cut anywhere.
+        characters: True if each character is a word, which is yielded as soon as it arrives.
     """
     rest, open_line = "", False
     for piece in text:
         parts = re.split(r"([\s\u2581])", rest + piece)
         *complete, rest = [word for part in parts for word in cut(part)]
+        if characters:
+            parts, rest = [*complete, rest], ""
+            complete = [c for part in parts for c in (part if part == END else normalise(part))]
         for part in complete:
             if part:
                 open_line = part != END
@@ -94,7 +99,8 @@ def interpret(
             for written in translator.read(word):
                 yield Event("WRITE", sentence, written, read)
             if translator.revises:
-                yield Event("SHOW", sentence, " ".join(translator.shown), read)
+                shown = as_written(translator.shown, translator.subwords.writing.target)
+                yield Event("SHOW", sentence, shown, read)
             if not translator.full:
                 continue
             warn(f"warning: a sentence has {LONGEST:,} subwords, the most possible: ended here")
@@ -105,8 +111,14 @@ def interpret(
         sentence, read = sentence + 1, 0
 
 
-def print_translation(events: Iterable[Event], output: TextIO) -> None:
-    """Print the translation as text, a line for each sentence, flushed at every word."""
+def print_translation(events: Iterable[Event], output: TextIO, characters: bool = False) -> None:
+    """Print the translation as text, a line for each sentence, flushed at every word.
+
+    Args:
+        events: what happens.
+        output: receives the text.
+        characters: True if each character is a word, and nothing separates words.
+    """
     before = ""
     for event in events:
         if event.action == "END":
@@ -114,7 +126,7 @@ def print_translation(events: Iterable[Event], output: TextIO) -> None:
             before = ""
         elif event.action == "WRITE":
             print(before + event.word, end="", file=output, flush=True)
-            before = " "
+            before = "" if characters else " "
 
 
 def print_events(events: Iterable[Event], output: TextIO) -> None:

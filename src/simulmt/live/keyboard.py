@@ -14,13 +14,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from simulmt.decoding.writing import WORDS, Writing, as_written
 from simulmt.live.interpreter import Event, arriving
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
-def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, None]:
+def typed(
+    descriptor: int, show: Callable[[str], None], characters: bool = False
+) -> Generator[str, None, None]:
     """Yield the text that is typed: each word with the white space that follows it.
 
     Until the input ends, the terminal's line buffer and its own echo are off; Ctrl-C interrupts.
@@ -31,6 +34,7 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, 
     Args:
         descriptor: file descriptor of the terminal.
         show: called with the word that is being typed, after each letter.
+        characters: True if each character is a word; it is yielded as soon as it is typed.
     """
     word, before = "", termios.tcgetattr(descriptor)
     handlers = {
@@ -47,6 +51,9 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, 
                 if letter in "\r\n" or (word and letter.isspace()):
                     yield word + ("\n" if letter == "\r" else letter)
                 word = _with(word, letter)
+                if characters and word:
+                    yield word
+                    word = ""
                 show(word)
     finally:
         termios.tcsetattr(descriptor, termios.TCSANOW, before)
@@ -68,12 +75,13 @@ class Screen:
 
     Args:
         console: the terminal.
+        writing: what a word is, on either side.
     """
 
     _lines: Live
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, writing: Writing = WORDS) -> None:
+        self._console, self._writing = console, writing
         self._begin([])
 
     def close(self) -> None:
@@ -116,7 +124,8 @@ class Screen:
         self._draw()
 
     def _draw(self) -> None:
-        source = Text(f"> {' '.join([*self._read, self._typing])}")
-        translation = Text(f"  {' '.join(self._written)}", style="bold green")
+        source = Text(f"> {as_written([*self._read, self._typing], self._writing.source)}")
+        written = as_written(self._written, self._writing.target)
+        translation = Text(f"  {written}", style="bold green")
         translation.append(self._shown, style="not bold yellow")  # may be taken back
         self._lines.update(Group(source, translation), refresh=True)

@@ -5,7 +5,8 @@
 
 SimulEval passes one source word at a time and calls `policy` once after each word. The agent then
 writes all decided words. So SimulEval's delay of a word is the number of source words that had been
-read when the word was known to be complete.
+read when the word was known to be complete. If characters are words, SimulEval needs spaces between
+those of the source, and `--eval-latency-unit char` for the target.
 """
 
 import json
@@ -20,6 +21,7 @@ from simuleval.utils import entrypoint
 
 from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.policies import OWN
+from simulmt.decoding.writing import as_written
 from simulmt.errors import UserError
 from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
@@ -95,7 +97,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         words = [word for read in [*new, *end] for word in self.translator.read(read)]
         if not words and not states.source_finished:
             return ReadAction()
-        return WriteAction(" ".join(words), finished=states.source_finished)
+        text = as_written(words, self.translator.subwords.writing.target)
+        return WriteAction(text, finished=states.source_finished)
 
 
 def _options(flag: str, words: Sequence[str]) -> Config:

@@ -8,6 +8,7 @@ from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.word_map import WordMap
+from simulmt.decoding.writing import words_of
 from simulmt.live.interpreter import END, Event
 from simulmt.models.model import Model
 
@@ -59,11 +60,15 @@ class StreamTranslator:
         yield from self.decided()
 
     def arriving(self, word: str | None) -> list[list[int]]:
-        """What the stream reads next: the subwords of a word; EOS for None."""
+        """What the stream reads next: the subwords of a word, or of characters; EOS for None."""
         self._over = word is None
-        subwords = [self.model.vocabulary.eos] if word is None else self.subwords.encode(word)
-        self._lengths.append(len(subwords))
-        return [subwords]
+        if word is None:
+            parts = [[self.model.vocabulary.eos]]
+        else:
+            apart = words_of(word, True) if self.subwords.writing.source else [word]
+            parts = [self.subwords.encode(one) for one in apart]
+        self._lengths += map(len, parts)
+        return parts
 
     def decided(self) -> Iterator[Event]:
         """The words that have become complete since the last call, and the ends of sentences."""
@@ -75,11 +80,12 @@ class StreamTranslator:
             del self._lengths[: len(segment.words)]
         if not self._over:
             written = self.stream.stream.written._replace(delays=self.stream.delays)
-            yield from self._written(written, -1 if self.stream.stream.in_word else None)
+            is_open = self.stream.stream.in_word and not self.subwords.writing.target
+            yield from self._written(written, -1 if is_open else None)
 
     def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
-        words = self.subwords.decode(own.tokens).split()
-        ends = self.subwords.words_touched(own.tokens).ends
+        words = self.subwords.words(own.tokens)
+        ends = self.subwords.target_words(own.tokens).ends
         numbered = enumerate(self._lengths, self._begin + 1)  # EOS counts as a word
         source = WordMap(number for number, length in numbered for _ in range(length))
         streams = not self.model.mechanism.offline
@@ -91,7 +97,7 @@ class StreamTranslator:
     @property
     def undecided(self) -> list[str]:
         """The word that is written in part, if there is one."""
-        return self.subwords.decode(self.stream.stream.written.tokens).split()[self._told :]
+        return self.subwords.words(self.stream.stream.written.tokens)[self._told :]
 
 
 def interpret_stream(translator: StreamTranslator, words: Iterable[str]) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.writing import words_of
 from simulmt.models.model import Model
 from simulmt.parts.builders import pick_device
 from simulmt.saved import checkpoint
@@ -21,13 +22,14 @@ LONGEST = 4096
 """The most subwords of a sentence."""
 
 
-def typed_words(text: str) -> list[str]:
-    """Return the words of a text as they were typed.
+def typed_words(text: str, characters: bool = False) -> list[str]:
+    """Return the words of a text as they were typed; with `characters` each is one, in NFC.
 
     The time that `normalise` takes may grow with the square of a text's length, so it is given
     words.
     """
-    return text.replace("\u2581", " ").split()
+    words = text.replace("\u2581", " ").split()
+    return words_of("".join(map(normalise, words)), characters) if characters else words
 
 
 @dataclass(eq=False)
@@ -112,7 +114,7 @@ class Translator:
     def arriving(self, text: str | None) -> list[list[int]]:
         """What the stream reads next: the subwords of each word; EOS for None."""
         parts = list[list[int]]()
-        for word in map(normalise, typed_words(text or "")):
+        for word in map(normalise, typed_words(text or "", self.subwords.writing.source)):
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
             parts += self.subwords.vocabulary.words(tokens)  # one, if nothing splits it
@@ -143,19 +145,20 @@ class Translator:
         if not isinstance(self.stream, PolicyStream):
             return []
         tokens = [token for word in self.stream.sentence.shown for token in word]
-        return self.subwords.decode(tokens).split()
+        return self.subwords.words(tokens)
 
     @property
     def undecided(self) -> list[str]:
         """The words that are written in part, or shown; later ones may replace them."""
-        words = self.subwords.decode(self.stream.written.tokens).split()
+        words = self.subwords.words(self.stream.written.tokens)
         return [*words[len(self.words_written) :], *self.shown]
 
     def decided(self) -> list[str]:
         """The words that have become complete since the last call."""
         tokens = self.stream.written.tokens
-        words = self.subwords.decode(tokens).split()
+        words = self.subwords.words(tokens)
         is_open = self.stream.in_word and tokens and not self.subwords.is_blank(tokens[-1])
+        is_open = is_open and not self.subwords.writing.target  # a character is complete
         complete = words[: len(words) - bool(is_open)]
         new = complete[len(self.words_written) :]
         self.words_written.extend(new)

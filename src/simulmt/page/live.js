@@ -1,7 +1,7 @@
 // The page that interprets: what is typed, pasted or played goes to the server, word by word.
 
 import {Connection} from "./connection.js";
-import {Pane, language} from "./panes.js";
+import {Pane, gap, language, showUnits} from "./panes.js";
 import {Record, save} from "./record.js";
 import {Source, StreamPane} from "./stream.js";
 
@@ -10,6 +10,7 @@ const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
 let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], current = 0, settled = 0, stream = false, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
+let characters = false;  // whether each is a source word
 const record = new Record(), source = new Source($("source"));
 
 const connection = new Connection({
@@ -62,6 +63,10 @@ function turn() {  // from sentences to a stream, or back
 
 function introduce() {  // the languages, and sentences to try
   const pairs = new Set(models.map(({languages}) => languages.map(language).join(" to ")));
+  [[characters]] = models.map(({characters}) => characters);
+  source.gap = gap(characters);
+  showUnits(document, characters);
+  $("when").textContent = characters ? "Each character is read once it is typed." : "A word is read once a space follows it.";
   const [pair] = pairs, examples = [...new Set(models.flatMap(({examples}) => examples))];
   document.querySelector("h1").textContent = pairs.size === 1 ? `Live translation from ${pair}` : "Live translation";
   $("source-title").textContent = `Source: ${[...new Set(models.map(({languages}) => language(languages[0])))].join(", ")}`;
@@ -188,7 +193,7 @@ function step(message) {
     current = message.sentence;
     source.begin();
     for (const own of inForce) own.sentence();
-    record.begin(inForce.map(({used}) => used));
+    record.begin(inForce.map(({used}) => used), [source.gap, ...inForce.map(({gap}) => gap)]);
     $("start").hidden = true;
     $("transcript").disabled = $("events").disabled = false;
   }
@@ -210,11 +215,16 @@ function step(message) {
 
 // what goes
 
+function split(text) {  // into words
+  const words = text.split(GAP);
+  return characters ? words.flatMap(word => [...word.normalize("NFC")]) : words;
+}
+
 function feed(text) {  // whole words; a line end ends a sentence, but in a stream it is a space
-  if (stream) text.split(GAP).forEach(send);
+  if (stream) split(text).forEach(send);
   else text.split(/\r\n|[\r\n]/).forEach((part, i) => {
     if (i) connection.say({type: "end"});
-    for (const word of part.split(GAP)) send(word);
+    for (const word of split(part)) send(word);
   });
 }
 
@@ -226,8 +236,12 @@ function send(word) {  // in pieces, if it is too long for the server
   count();
 }
 
+function complete(text) {  // the length of the words that are complete
+  return characters ? text.length : text.search(/[^\s\u2581]*$/);
+}
+
 function typed() {  // all words but the one that is being typed
-  const {value} = $("word"), last = value.search(/[^\s\u2581]*$/);
+  const {value} = $("word"), last = complete(value);
   if (!last) return;
   feed(value.slice(0, last));
   $("word").value = value.slice(last);
@@ -250,7 +264,7 @@ $("word").onpaste = event => {
   const text = event.clipboardData.getData("text");
   if (!/\s/.test(text)) return;
   event.preventDefault();
-  const whole = $("word").value + text, last = whole.search(/[^\s\u2581]*$/);
+  const whole = $("word").value + text, last = complete(whole);
   feed(whole.slice(0, last));
   $("word").value = whole.slice(last);
 };
@@ -269,7 +283,8 @@ $("drop").onclick = () => {
 // playing
 
 function play(text) {
-  const words = text.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
+  const parts = text.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
+  const words = parts.flatMap(part => /[\r\n]/.test(part) ? [part] : split(part));
   if (!words.length) return $("text").focus();
   let next = 0, due = performance.now();
   const tick = () => {

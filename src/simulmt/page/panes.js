@@ -14,6 +14,14 @@ export function transcript(host, line) {  // the paragraph of a new sentence
   return paragraph;
 }
 
+export function gap(characters) {  // what separates words
+  return characters ? "" : " ";
+}
+
+export function showUnits(root, characters) {  // what a word of the source is called
+  for (const node of root.querySelectorAll(".unit")) node.textContent = characters ? "characters" : "words";
+}
+
 const names = new Intl.DisplayNames("en", {type: "language"});
 
 export function language(code) {  // its English name
@@ -48,6 +56,7 @@ export class Pane {
   constructor(models, setting, {changed, rejected, closed}) {
     Object.assign(this, {models, changed, rejected});
     this.node = document.getElementById("pane").content.cloneNode(true).firstElementChild;
+    showUnits(this.node, models[0].characters[0]);
     this.form = this.node.querySelector("form");
     this.box = this.node.querySelector(".translation");
     this.path = new Path(this.node.querySelector(".drawing"));
@@ -163,8 +172,12 @@ export class Pane {
     this.sentence();
   }
 
+  get gap() {
+    return gap(this.models[this.inForce.model].characters[1]);
+  }
+
   get text() {
-    return this.words.map(({textContent}) => textContent).join(" ");
+    return this.words.map(({textContent}) => textContent).join(this.gap);
   }
 
   figure(name, value) {
@@ -223,7 +236,7 @@ export class Pane {
     const span = document.createElement("span");
     span.textContent = one.text;
     span.classList.toggle("open", Boolean(open));
-    this.line.append(span, " ");
+    this.line.append(span, this.gap);
     this.words.push(span);
     this.row(one);
   }

@@ -5,8 +5,8 @@ export class Record {
     this.sentences = [];
   }
 
-  begin(panes) {
-    this.sentences.push({source: [], translations: [], panes, events: []});
+  begin(panes, gaps) {  // gaps: what separates the words of the source, and of each pane
+    this.sentences.push({source: [], translations: [], panes, gaps, events: []});
   }
 
   again() {  // the sentence begins again
@@ -32,16 +32,16 @@ export class Record {
   }
 }
 
-function paragraph({source, translations, panes, failed}) {
-  return [source.join(" "), ...translations.map((text, i) => `${label(panes[i])}${failed[i] ? ", failed" : ""}: ${text}`)].join("\n");
+function paragraph({source, translations, panes, failed, gaps}) {
+  return [source.join(gaps[0]), ...translations.map((text, i) => `${label(panes[i])}${failed[i] ? ", failed" : ""}: ${text}`)].join("\n");
 }
 
-function streamed({panes, events, lost}) {  // pane by pane, since each ends its own sentences
+function streamed({panes, gaps, events, lost}) {  // pane by pane, since each ends its own sentences
   return panes.flatMap((pane, i) => {
     const found = [], source = [];
     let target = [];
     const end = (length, failed) => {
-      found.push(paragraph({source: source.splice(0, length), translations: [target.join(" ")], panes: [pane], failed: [failed]}));
+      found.push(paragraph({source: source.splice(0, length), translations: [target.join(gaps[i + 1])], panes: [pane], failed: [failed], gaps}));
       target = [];
     };
     for (const {word, panes: steps} of events) {

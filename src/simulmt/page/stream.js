@@ -6,6 +6,7 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
   constructor(host) {
     this.host = host;
     this.parts = [];
+    this.gap = " ";
   }
 
   begin() {  // another sentence or stream
@@ -14,14 +15,14 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
   }
 
   part(node, start, words) {
-    node.textContent = words.map(word => `${word} `).join("");
+    node.textContent = words.map(word => word + this.gap).join("");
     return {node, start, words};
   }
 
   append(word) {
     const {node, words} = this.parts.at(-1);
     words.push(word);
-    node.append(`${word} `);
+    node.append(word + this.gap);
     this.host.scrollTo(0, this.host.scrollHeight);
   }
 

@@ -28,9 +28,11 @@ from simulmt.data.reader import read_text
 from simulmt.data.tokenizer import MOST_SUBWORDS
 from simulmt.data.verbfinal import verbfinal
 from simulmt.data.windows import WindowOptions
+from simulmt.data.writing_options import WritingOptions
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
+from simulmt.decoding.writing import Writing
 from simulmt.errors import UserError
 from simulmt.models.luong import Luong
 from simulmt.models.model import Model
@@ -67,6 +69,7 @@ OF_DATA: Config = {
     "subwords": dict,
     "batch_tokens": Tokens,
     **asked_of(WindowOptions),
+    **asked_of(WritingOptions),
 }
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {"transformer": Transformer, "rnmt_plus": RnmtPlus, "luong": Luong}
@@ -114,6 +117,7 @@ class Data:
         batch_tokens: The token budget of a batch.
         reader: The options of the reader.
         documents: How sentences become documents.
+        writing: What a word is, on either side.
         windows: What the training pairs of documents look like.
     """
 
@@ -122,6 +126,7 @@ class Data:
     batch_tokens: int
     reader: Config
     documents: Documents
+    writing: Writing
     windows: WindowOptions
 
     @classmethod
@@ -132,7 +137,7 @@ class Data:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
         make, shape = pick(CORPORA, options.get("corpus"), "data.corpus"), asked_of(Documents)
-        asked = asked_of(make, ["cache", "documents"])
+        asked = asked_of(make, ["cache", "documents", "writing"])
         check_options(options, {**OF_DATA, **shape, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
@@ -141,7 +146,12 @@ class Data:
             given = {name: options[name] for name in asked_of(make) if name in options}
             return construct(make, given, "data")
 
-        return cls(*fixed, reader, own(Documents), own(WindowOptions))
+        writing = own(WritingOptions).of(reader.get("target", ""))
+        takes = "writing" in inspect.signature(make).parameters
+        if (writing.source or writing.target) and not takes:
+            why = f"data.characters with data.corpus={fixed[0]}, which has words between spaces"
+            raise UserError(f"{why}: set data.characters=[]")
+        return cls(*fixed, reader, own(Documents), writing, own(WindowOptions))
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -160,7 +170,8 @@ class Data:
         """
         moved = {} if root is None else {"path" if "path" in self.reader else "root": str(root)}
         make = CORPORA[self.corpus]
-        known = {"cache": cache, "documents": self.documents.documents and not self.documents.join}
+        documents = self.documents.documents and not self.documents.join
+        known = {"cache": cache, "documents": documents, "writing": self.writing}
         given = {n: v for n, v in known.items() if n in inspect.signature(make).parameters}
         return self.documents.of(construct(make, {**self.reader, **moved}, "data", given))
 

@@ -52,6 +52,7 @@ class RunData:
             options = {name: value for name, value in data.subwords.items() if name != "model"}
             with console.status("subwords"):
                 subwords = construct(Subwords.train, options, "data.subwords", given)
+        subwords = subwords.written(data.writing)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
         train, documents = encoded["train"], splits["train"].documents
         if documents and subwords.vocabulary.opening:

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,7 @@ from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.workers import cores
+from simulmt.decoding.writing import unspaced
 from simulmt.errors import UserError
 from simulmt.live.lines import LineTranslator
 from simulmt.options import Config, Count, Few, Tokens, construct
@@ -148,7 +149,8 @@ class Distillation:
         else:
             source_file, target_file = options.source, options.target or options.source
             files = FilePair(source_file.expanduser(), target_file.expanduser())
-            pairs = read_pairs([files], options.max_words, cache)
+            writing = trained.subwords.writing
+            pairs = read_pairs([files], options.max_words, cache, writing)
             corpus = Corpus(str(options.source), source, target, {"train": pairs})
         return cls(options, trained, translator, corpus)
 
@@ -201,6 +203,10 @@ class Distillation:
         original = train if self.options.references else Split([], [])
         texts[self.folder / f"train.{source}"] = chain(train.sources, original.sources)
         texts[self.folder / f"train.{target}"] = chain(job.translations(), original.targets)
+        writing = self.teacher.subwords.writing
+        sides = {f".{source}": writing.source, f".{target}": writing.target}
+        for path, lines in texts.items():
+            texts[path] = map(partial(unspaced, characters=sides[path.suffix]), lines)
         facts = {
             "checkpoint": str(self.teacher.path),
             "text": self.corpus.name,
@@ -223,6 +229,8 @@ class Distillation:
         given = {"root": options.to, "source": source, "target": target}
         given |= {"valid": "VALID", "test": "TEST"} if options.source else {}
         stems = " (VALID and TEST are the stems of your files there)" if options.source else ""
+        if sides := self.teacher.subwords.writing.sides:
+            given["characters"] = f"[{','.join(sides)}]"
         given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
         words = shlex.join(f"data.{key}={value}" for key, value in given.items())
         print(f"to train on it{stems}: simulmt train mechanism=wait_k data=text {words}")

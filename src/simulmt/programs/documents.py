@@ -74,7 +74,7 @@ class DocumentDecoding:
             )
         instances = self.decode(model, split, subwords)
         pairs = [(segments_of(split, instance.source), instance) for instance in instances]
-        scores = score_streams(pairs) | oracle_scores(split)
+        scores = score_streams(pairs, writing=subwords.writing) | oracle_scores(split)
         folder.mkdir(parents=True, exist_ok=True)
         write_streams(folder / INSTANCES, instances)
         write_json(folder / DOCUMENT_SCORES, scores)

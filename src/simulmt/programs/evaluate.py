@@ -21,6 +21,7 @@ from simulmt.data.recognised import as_recognised
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.store import digest_of_file
 from simulmt.data.text import ENDINGS
+from simulmt.data.writing_options import BleuTokens
 from simulmt.decoding.history import held
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
@@ -36,6 +37,7 @@ from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.scoring.conventions import check_bleu
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
@@ -68,6 +70,7 @@ class EvaluateOptions:
     documents: Path | None
     unpunctuated: bool
     lowercased: bool
+    bleu: BleuTokens | None
     context: Path | None
     sentences: str | None
     history: bool
@@ -126,6 +129,19 @@ class EvaluateOptions:
                 f"{self.word_ms}, context or history, which decode greedily: leave them out"
             )
 
+    def model(self) -> Trained:
+        """Return the checkpoint, with the chosen tokeniser of BLEU.
+
+        Raises:
+            UserError: it cannot be loaded, or the tokeniser is not installed.
+        """
+        trained = checkpoint.load(self.checkpoint)
+        if self.bleu:
+            writing = replace(trained.subwords.writing, bleu=self.bleu)
+            trained = replace(trained, subwords=trained.subwords.written(writing))
+        check_bleu(trained.subwords.writing)
+        return trained
+
     def check_history(self, seen: int) -> None:
         """Check that a model which sees `seen` subwords of the sentences before can be given them.
 
@@ -163,7 +179,7 @@ class EvaluateOptions:
     def changes(self) -> Config:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
-        own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
+        own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms", "bleu")}
         if policy.get("policy") == "from_file":
             content = digest_of_file(Path(policy["file"]).expanduser())
             policy["file"] = f"{Path(policy['file']).stem}-{content[:8]}"
@@ -212,7 +228,7 @@ def _evaluate(cfg: DictConfig) -> None:
     """Decode and score."""
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
-    trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
+    trained, word_ms = options.model(), options.word_ms
     files, split = _text(options, trained)
     policies = policy.on(split.sources) if policy else [None]
     model = trained.build(options.dial, policies[0]).to(device)
@@ -283,7 +299,8 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     else:
         split = trained.own_split(options.split, options.data_root)
         return None, as_recognised(split, options.unpunctuated, options.lowercased)
-    split, home = read_pairs([files]), options.folder(trained.path).parent
+    split = read_pairs([files], writing=trained.subwords.writing)
+    home = options.folder(trained.path).parent
     split = with_documents(split, options.documents) if options.documents else split
     split = as_recognised(split, options.unpunctuated, options.lowercased)
     for place in home.glob(f"{options.named}*/{EVALUATED}"):

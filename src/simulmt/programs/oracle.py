@@ -102,7 +102,7 @@ def stops(
     """
     encoded, device = EncodedSplit.encode(split, subwords), model.begins.device
     sources = [subwords.source_words(text) for text in split.sources]
-    targets = [subwords.target_words(text) for text in split.targets]
+    targets = [subwords.reference_words(text) for text in split.targets]
     sizes = encoded.lengths * encoded.lengths.new_tensor([[max(x) + 1] for x in sources])
     found: list[list[Instance]] = [[] for _ in epsilons]
     for rows in watch(ordered_batches(sizes, tokens), "likelihoods of prefixes"):

@@ -18,6 +18,7 @@ from simulmt.programs.targets import TARGET
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.scoring.conventions import check_bleu
 from simulmt.training.loggers import OpenLogger, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.plan import TrainingPlan
@@ -62,6 +63,7 @@ class RunSpec:
         plan = construct(TrainingPlan, config.trainer, "trainer")
         mechanism = builders.build_mechanism(config.mechanism)
         data = builders.Data.of(config.data)
+        check_bleu(data.writing)
         start = checkpoint.load(config.init_from, "init_from") if config.init_from else None
         if start and typed is not None:
             chosen = _model_of(start, config.model, mechanism, typed)

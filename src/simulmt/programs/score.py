@@ -12,7 +12,9 @@ import yaml
 from annotated_types import Ge, Le, MinLen
 from omegaconf import DictConfig
 
+from simulmt.data.writing_options import WritingOptions
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.writing import WORDS, Writing, words_of
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.plugins import CONF, HOME
@@ -22,15 +24,15 @@ from simulmt.options import Config, OneOrMany, asked_of, construct, pick
 from simulmt.programs.documents import print_figures
 from simulmt.programs.plain import plain
 from simulmt.programs.score_with import WithOptions, score_with
-from simulmt.scoring.conventions import STREAM_CONVENTIONS
+from simulmt.scoring.conventions import STREAM_CONVENTIONS, check_bleu
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
 from simulmt.scoring.stream_score import Pair, score_streams
 from simulmt.system.console import say
 from simulmt.system.disk import check_writable, read_json, write_json
 
 
-@dataclass(frozen=True)
-class ScoreOptions:
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(WritingOptions):
     """The options of this form of `conf/score.yaml`, which explains each of them."""
 
     log: Path
@@ -95,18 +97,20 @@ def score_documents(options: ScoreOptions) -> None:
     Raises:
         UserError: the log and the references do not fit, or the scores cannot be written.
     """
+    writing = options.of(options.language or "")
+    check_bleu(writing)
     place = (options.to or options.log.parent / EVALUATED).absolute()
     check_writable(place.parent)
     if place.exists() and "figures" in read_json(place):
         raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
     if options.segmentation:
-        documents = read_segmentation(options.references, options.segmentation)
+        documents = read_segmentation(options.references, options.segmentation, writing)
     elif options.source and options.documents:
-        documents = read_documents(options.references, options.source, options.documents)
+        documents = read_documents(options.references, options.source, options.documents, writing)
     unit = "ms" if options.segmentation else "word"
     read = read_simulstream if options.form == "simulstream" else read_streams
-    pairs = matched(options.log, read(options.log), documents, unit)
-    figures = score_streams(pairs, options.convention, unit, options.s, options.language)
+    pairs = matched(options.log, read(options.log), documents, unit, writing)
+    figures = score_streams(pairs, options.convention, unit, options.s, options.language, writing)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_json(place, figures)
     print_figures(figures)
@@ -114,7 +118,11 @@ def score_documents(options: ScoreOptions) -> None:
 
 
 def matched(
-    log: Path, instances: Sequence[StreamInstance], documents: Documents, unit: str
+    log: Path,
+    instances: Sequence[StreamInstance],
+    documents: Documents,
+    unit: str,
+    writing: Writing = WORDS,
 ) -> list[Pair]:
     """Return the segments of each document with its translation, which is from `log`.
 
@@ -128,7 +136,12 @@ def matched(
         raise UserError(f"log={log}: its documents differ from those of the references: {wrong}")
     for name, instance in found.items():
         end, latest = documents[name][-1].end, max(instance.delays, default=0)
+        if instance.words != words_of(instance.prediction, writing.target):
+            counted, remedy = ("words", "[]") if writing.target else ("characters", "[target]")
+            why = f"log={log}: the delays of {name!r} are those of {counted}"
+            raise UserError(f"{why}: set characters={remedy}, with source if that counts them, too")
         if unit == "word" and latest > end:
-            why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} words"
+            counted = writing.of_source()
+            why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} {counted}s"
             raise UserError(f"{why}: for a log in milliseconds give segmentation=FILE")
     return [(segments, found[name]) for name, segments in documents.items()]

@@ -13,6 +13,7 @@ from annotated_types import Ge, Le
 from omegaconf import DictConfig
 from pydantic import AfterValidator, BeforeValidator
 
+from simulmt.decoding.instance import texts_of
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
@@ -109,6 +110,11 @@ def _sessions(options: ServeOptions) -> Sessions:
         run, full = checkpoint.load(path), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
         models.append(Served(name, run, options.device, offers, examples(run), cut))
+    if len({model.offer.characters[0] for model in models}) > 1:
+        raise UserError(
+            f"checkpoint={options.checkpoint} and checkpoint2={options.checkpoint2} differ in "
+            "data.characters: panes read the same source words, so give models that agree"
+        )
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
@@ -126,7 +132,8 @@ def examples(trained: Trained) -> list[str]:
     run = files.run_of(trained.path)
     if run is None or not (run / files.INSTANCES).is_file():
         return []
-    sources = {instance.source for instance in read_instances(run / files.INSTANCES)} - {""}
+    log = read_instances(run / files.INSTANCES, trained.subwords.writing)
+    sources = {source for source, *_ in map(texts_of, log)} - {""}
     ordered = sorted(sources, key=lambda source: (len(source), source))
     places = [len(ordered) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]
     return [ordered[place] for place in sorted({*places}) if ordered]

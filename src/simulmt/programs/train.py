@@ -203,8 +203,8 @@ def _test(
     instances = decoder(module.model, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
     scores = replace(scores, faithfulness=known_faithfulness(instances, decoder.split))
-    figures = scores["paper", "word"]
-    print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
+    figures, unit = scores["paper", "word"], scores.writing.of_source()
+    print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} {unit}s")
     if ending.is_first():
         write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)

@@ -167,6 +167,7 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
         sentences: receives the first sentences, by line number; none of a stream.
     """
     file, actions, stream = options.input, options.actions, None
+    writing = translator.subwords.writing
     if options.sentences == STREAM:
         cut = cut_of(options.cut, translator.model, translator.policy)
         stream = StreamTranslator(translator.model, translator.subwords, cut, translator.policy)
@@ -178,8 +179,8 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
 
     def events(text: Iterable[str]) -> Iterator[interpreter.Event]:
         if stream:
-            return interpret_stream(stream, interpreter.words_of(text))
-        words = remember(interpreter.words_of(text), sentences)
+            return interpret_stream(stream, interpreter.words_of(text, writing.source))
+        words = remember(interpreter.words_of(text, writing.source), sentences)
         return interpreter.interpret(translator, words, note)
 
     at_terminal = file is None and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
@@ -187,8 +188,8 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with (
-            closing(Screen(Console(highlight=False))) as screen,
-            closing(typed(sys.stdin.fileno(), screen.typing)) as keys,
+            closing(Screen(Console(highlight=False), writing)) as screen,
+            closing(typed(sys.stdin.fileno(), screen.typing, writing.source)) as keys,
         ):
             for event in events(keys):
                 screen.show(event)
@@ -197,8 +198,10 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
         text = interpreter.arriving(sys.stdin.fileno())
     else:
         text = (f"{line}\n" for line in text_lines(file, errors="replace"))
-    show = interpreter.print_events if actions else interpreter.print_translation
-    show(events(text), sys.stdout)
+    if actions:
+        interpreter.print_events(events(text), sys.stdout)
+    else:
+        interpreter.print_translation(events(text), sys.stdout, writing.target)
 
 
 def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:

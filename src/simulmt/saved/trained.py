@@ -60,6 +60,7 @@ class Trained:
             described = convert(entries["manifest"], Manifest)
             if not all(re.fullmatch(MODULE, name) for name in convert(needs, dict[str, str])):
                 raise ValueError(f"needs must name plugins, but are {needs}")
+            subwords = subwords.written(described.writing)
             return cls(path, config, Setup.of(config), described, needs, subwords, weights)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(

@@ -7,9 +7,12 @@ differ. A convention names one such choice, and each of its figures carries a si
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from simulmt import latency
+from simulmt.decoding.writing import Writing
+from simulmt.errors import UserError
 from simulmt.latency import Metric
 from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 
@@ -22,8 +25,26 @@ class Bleu(NamedTuple):
     tokenize: str = "13a"
     lowercase: bool = False
 
+    def of(self, writing: Writing) -> "Bleu":
+        """Return the same for text that is written in some way, in place of 13a and of spaces."""
+        if self.tokenize == "none":
+            return self._replace(tokenize="char" if writing.target else "none")
+        return self._replace(tokenize=writing.bleu)
+
 
 CASED = Bleu()
+_MECAB = ("MeCab", "ipadic")
+
+
+def check_bleu(writing: Writing) -> None:
+    """Check that sacreBLEU can split the target.
+
+    Raises:
+        UserError: its tokeniser needs a package that is not installed.
+    """
+    if writing.bleu == "ja-mecab" and not all(map(find_spec, _MECAB)):
+        remedy = "or set bleu=char (in training: data.bleu=char)"
+        raise UserError(f'bleu=ja-mecab needs `pip install "simulmt[ja]"`; {remedy}')
 
 
 @dataclass(frozen=True)
@@ -58,10 +79,10 @@ class Convention:
         further = FIGURES if self.degeneracy else ()
         return ("BLEU", *(("chrF",) if self.chrf else ()), *self.metrics, *further)
 
-    def fields(self, unit: str) -> tuple[str, ...]:
+    def fields(self, unit: str, writing: Writing) -> tuple[str, ...]:
         """Return the fields of a signature for the unit and the delays."""
         clipping = () if self.clipped else ("clip:no",)
-        return (f"u:{unit}", *clipping, *((self.scorer,) if self.scorer else ()))
+        return (*writing.fields(unit), *clipping, *((self.scorer,) if self.scorer else ()))
 
 
 _AP, _AL, _AL_REF, _LAAL, _DAL, _CW = latency.METRICS.values()

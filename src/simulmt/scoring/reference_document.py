@@ -9,11 +9,12 @@ import yaml
 
 from simulmt.data.docids import adjacent, read_docids
 from simulmt.data.text import decoded, raw_lines, text_lines, word_count
+from simulmt.decoding.writing import WORDS, Writing, spaced
 from simulmt.errors import UserError
 
 
 class Segment(NamedTuple):
-    """A sentence of the reference, and its place in the source of the document."""
+    """A sentence of the reference, in words, and its place in the source of the document."""
 
     text: str
     start: float
@@ -29,18 +30,22 @@ Documents: TypeAlias = Mapping[str, Sequence[Segment]]
 """The segments of each document, at least one, by its name."""
 
 
-def read_documents(references: Path, source: Path, docids: Path) -> Documents:
+def read_documents(
+    references: Path, source: Path, docids: Path, writing: Writing = WORDS
+) -> Documents:
     """Return the documents of a text, in source words.
 
     Args:
         references: A sentence a line, plain, `.gz` or `.zst`, as the other files.
         source: The source of each line.
         docids: The id of the document of each line.
+        writing: What a word is, on either side.
 
     Raises:
         UserError: a file cannot be read, or does not fit the others.
     """
-    texts, lengths = [*text_lines(references)], [*map(word_count, text_lines(source))]
+    texts = [spaced(line, writing.target) for line in text_lines(references)]
+    lengths = [word_count(line, writing.source) for line in text_lines(source)]
     _check(f"source={source}", len(lengths), references, len(texts))
     groups = read_docids(docids, len(texts)).items()
     each = {name: slice(rows.start, rows.stop) for name, rows in groups}
@@ -53,7 +58,7 @@ def in_turn(texts: Sequence[str], lengths: Sequence[int]) -> list[Segment]:
     return [Segment(*each) for each in zip(texts, starts, lengths, strict=False)]
 
 
-def read_segmentation(references: Path, segmentation: Path) -> Documents:
+def read_segmentation(references: Path, segmentation: Path, writing: Writing = WORDS) -> Documents:
     """Return the documents of OmniSTEval's segmentation file, in milliseconds.
 
     The name of a recording is that of its file without folder and ending.
@@ -62,6 +67,7 @@ def read_segmentation(references: Path, segmentation: Path) -> Documents:
         references: A sentence a line.
         segmentation: YAML or JSON with an entry for each line: `wav`, and `offset` and `duration`
             in seconds.
+        writing: What a word is, on either side.
 
     Raises:
         UserError: a file cannot be read, or does not fit the other.
@@ -75,7 +81,8 @@ def read_segmentation(references: Path, segmentation: Path) -> Documents:
         raise UserError(f"segmentation={segmentation}: no wav, offset or duration: {why}") from None
     lines = enumerate(raw_lines(references), 1)
     # not normalised: OmniSTEval's length of a reference counts each of several spaces
-    texts = [decoded(raw, references, number).strip() for number, raw in lines]
+    plain = (decoded(raw, references, number).strip() for number, raw in lines)
+    texts = [spaced(line, writing.target) for line in plain]
     _check(f"segmentation={segmentation}", len(places), references, len(texts))
     segments = [Segment(text, *place) for text, place in zip(texts, places, strict=True)]
     groups = adjacent(names, segmentation).items()

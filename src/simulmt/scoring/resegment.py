@@ -54,7 +54,9 @@ def _bare(word: str) -> str:
     return "".join(sign for sign in lower if unicodedata.category(sign)[0] != "P") or lower
 
 
-def soft(words: Sequence[str], references: Sequence[str], tokenize: Tokenize) -> list[int]:
+def soft(
+    words: Sequence[str], references: Sequence[str], tokenize: Tokenize, exact: bool = False
+) -> list[int]:
     r"""Return the segment of each word, from 0, by OmniSTEval's SoftSegmenter.
 
     The alignment maximises the sum of the similarities of matched tokens; a gap costs nothing. The
@@ -71,6 +73,8 @@ def soft(words: Sequence[str], references: Sequence[str], tokenize: Tokenize) ->
         words: The words of the whole translation.
         references: The text of each segment, at least one; may be empty.
         tokenize: Splits a word in NFKC and lower case into tokens.
+        exact: True for a similarity of 1 between equal tokens and 0 between others, as OmniSTEval
+            has it for characters.
     """
     cut = [tokenize(unicodedata.normalize("NFKC", word).lower()) for word in words]
     texts = [unicodedata.normalize("NFKC", text).lower() for text in references]
@@ -79,7 +83,7 @@ def soft(words: Sequence[str], references: Sequence[str], tokenize: Tokenize) ->
         return [0] * len(words)
     kinds = {token: n for n, token in enumerate(dict.fromkeys(t for tokens in cut for t in tokens))}
     places = np.array([kinds[token] for tokens in cut for token in tokens], dtype=np.int64)
-    similar = _similarity([*kinds])
+    similar = _similarity([*kinds], exact)
     owners, matched = _align((similar(token) for token, _ in gold), places, gap=0)
     ahead, segments = -1, list[int]()  # unmatched tokens after the token `ahead` follow the next
     for owner, kind, match in zip(owners, places, matched, strict=True):
@@ -93,7 +97,7 @@ def soft(words: Sequence[str], references: Sequence[str], tokenize: Tokenize) ->
     return [segments[first] for first in firsts]
 
 
-def _similarity(kinds: Sequence[str]) -> Callable[[str], Row]:
+def _similarity(kinds: Sequence[str], exact: bool) -> Callable[[str], Row]:
     """Return a function that returns the similarity of a token to each of some tokens."""
     signs = {sign: n for n, sign in enumerate(sorted({*"".join(kinds)}))}
     holds = np.array([[sign in token for token in kinds] for sign in signs], dtype=float)
@@ -104,7 +108,8 @@ def _similarity(kinds: Sequence[str]) -> Callable[[str], Row]:
         own = {*token}
         shared = holds[[signs[sign] for sign in own if sign in signs]].sum(axis=0)
         apart = punctuation != (token in PUNCTUATION)
-        return np.where(apart, -np.inf, shared / (sizes + len(own) - shared))
+        same = [float(kind == token) for kind in kinds] if exact else None
+        return np.where(apart, -np.inf, same or shared / (sizes + len(own) - shared))
 
     return similar
 

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from simulmt import __version__
 from simulmt.data.corpus import oracle_delays
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.errors import UserError
 from simulmt.latency import METRICS, Metric
 from simulmt.scoring.conventions import CASED, CONVENTIONS, UNITS, Bleu, Convention
@@ -49,7 +49,7 @@ def score(
     decoding: Decoding | None = None,
     computing: Computing | None = None,
 ) -> Scores:
-    """Return the scores of decoded sentences.
+    """Return the scores of decoded sentences, all of which are written in the same way.
 
     EOS is not a unit, delays are clipped to the source's length (where a convention does not say
     otherwise), a corpus's latency is the mean over its sentences. An empty prediction has no
@@ -71,10 +71,11 @@ def score(
     ordered = _ordered(instances)
     if not ordered:
         raise UserError("there is no sentence to score: the decoded set is empty")
-    predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
+    writing = ordered[0].writing
+    _, references, predictions = map(list, zip(*map(texts_of, ordered), strict=True))
     kinds = {convention.bleu for convention in CONVENTIONS.values()}
     letters = chrf(predictions, references)
-    bleus = {kind: bleu(predictions, references, kind) for kind in kinds}
+    bleus = {kind: bleu(predictions, references, kind.of(writing)) for kind in kinds}
     best = []
     if oracle:
         for instance in ordered:
@@ -96,6 +97,7 @@ def score(
         attention_span=_attention_span(ordered),
         erasure=_erasure(ordered),
         decoding=decoding,
+        writing=writing,
     )
 
 
@@ -133,7 +135,8 @@ def _by_convention(
     ordered: Sequence[Instance], convention: Convention, unit: str, quality: Figures
 ) -> Figures:
     """Return the figures of a convention in a unit."""
-    rows, fields = _rows(ordered, unit, convention.clipped), convention.fields(unit)
+    rows = _rows(ordered, unit, convention.clipped)
+    fields = convention.fields(unit, ordered[0].writing)
     figures = {**quality, **latencies(rows, convention.metrics, *fields)}
     if convention.degeneracy:
         written = [row for row in rows if row.delays]
@@ -152,7 +155,7 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
         return None
     rows = [UnitDelays(i.elapsed, i.source_length, i.reference_length) for i in measured]
     convention = CONVENTIONS["omnisteval"]  # the only scorer of such latency of text
-    unit, *rest = convention.fields("word")
+    unit, *rest = convention.fields("word", ordered[0].writing)
     figures = latencies(rows, convention.metrics, unit, "d:ca", *rest)
     return ComputationAware(figures, len(measured))
 
@@ -203,7 +206,8 @@ def _erasure(ordered: Sequence[Instance]) -> Score | None:
     if not revised:
         return None
     erased, words = map(sum, zip(*revised, strict=True))
-    return Score(erased / words if words else None, f"NE|u:word|v:{__version__}")
+    unit, *_ = ordered[0].writing.fields("word")
+    return Score(erased / words if words else None, f"NE|{unit}|v:{__version__}")
 
 
 def _initial_delays(rows: Iterable[UnitDelays]) -> dict[int, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulmt.decoding.search import Search
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS
 
@@ -118,6 +119,7 @@ class Scores:
         attention_span: In subwords; None unless the positions of the heads are known.
         erasure: Words taken back for each word of the final texts; None without re-translation.
         decoding: How the sentences were decoded; None if unknown.
+        writing: What a word is: the unit `word` counts characters where these are words.
         faithfulness: Sufficiency, necessity and hallucination rate; empty unless the word alignment
             of the references is known.
 
@@ -135,6 +137,7 @@ class Scores:
     attention_span: Score | None = None
     erasure: Score | None = None
     decoding: Decoding | None = None
+    writing: Writing = WORDS
     faithfulness: Figures = field(default_factory=dict)
 
     def __post_init__(self) -> None:

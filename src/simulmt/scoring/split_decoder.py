@@ -90,12 +90,12 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         subwords: the vocabulary of the model.
     """
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
-    source, target = subwords.encode_source(text), subwords.words_touched(tokens)
+    source, target = subwords.encode_source(text), subwords.target_words(tokens)
     return Instance(
         index=index,
         source=text,
         reference=reference,
-        prediction=subwords.decode(tokens),
+        prediction=" ".join(subwords.words(tokens)),
         delays=target.delays(hypothesis.delays, subwords.source_words(text)),
         subword_delays=tuple(hypothesis.delays),
         before_end=sum(hypothesis.delays[end - 1] <= len(source) for end in target.ends),
@@ -105,4 +105,5 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         source_pieces=tuple(subwords.pieces(source)),
         target_pieces=tuple(subwords.pieces(tokens)),
         erased=hypothesis.erased,
+        writing=subwords.writing,
     )

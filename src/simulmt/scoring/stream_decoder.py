@@ -13,6 +13,7 @@ from simulmt.decoding.document import Cut, DocumentStream, Segment
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
+from simulmt.decoding.writing import WORDS, Writing, as_written, unspaced
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
 
@@ -73,11 +74,11 @@ class StreamDecoder:
     def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:
         parts = []
         for own, written, read in segments:
-            ends = self.subwords.words_touched(written.tokens).ends
-            words = self.subwords.decode(written.tokens).split()
+            ends = self.subwords.target_words(written.tokens).ends
+            words = self.subwords.words(written.tokens)
             delays = [written.delays[end - 1] for end in ends]
             parts.append(Part(words, delays, len(own), read))
-        return document(name, text, parts)
+        return document(name, text, parts, self.subwords.writing)
 
 
 class Part(NamedTuple):
@@ -96,17 +97,19 @@ class Part(NamedTuple):
     read: int
 
 
-def document(name: str, text: str, parts: Sequence[Part]) -> StreamInstance:
-    """Return a document from its translated segments; `text` is its source."""
+def document(
+    name: str, text: str, parts: Sequence[Part], writing: Writing = WORDS
+) -> StreamInstance:
+    """Return a document from its translated segments; `text` is its source, in words."""
     written = accumulate(len(part.words) for part in parts)
     splits = accumulate(part.length for part in parts)
     reads = (part.read for part in parts)
     return StreamInstance(
         source=name,
-        prediction=" ".join(word for part in parts for word in part.words),
+        prediction=as_written((word for part in parts for word in part.words), writing.target),
         delays=tuple(delay for part in parts for delay in part.delays),
         boundaries=tuple(map(Boundary, written, splits, reads)),
-        text=text,
+        text=unspaced(text, writing.source),
     )
 
 
@@ -129,7 +132,7 @@ def joined(split: Split, instances: Sequence[Instance]) -> list[StreamInstance]:
             length, delays = instance.source_length, [read + delay for delay in instance.delays]
             read += length
             parts.append(Part(instance.prediction.split(), delays, length, read))
-        documents.append(document(name, source_of(split, name), parts))
+        documents.append(document(name, source_of(split, name), parts, instances[0].writing))
     return documents
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from simulmt import __version__
 from simulmt.decoding.stream_instance import StreamInstance
-from simulmt.scoring.conventions import STREAM_CONVENTIONS, Convention
+from simulmt.decoding.writing import WORDS, Writing, unspaced
+from simulmt.scoring.conventions import CASED, STREAM_CONVENTIONS, Convention
 from simulmt.scoring.moses import moses
 from simulmt.scoring.reference_document import Segment
 from simulmt.scoring.resegment import levenshtein, soft
@@ -21,7 +22,7 @@ from simulmt.scoring.stream_latency import streaming_latency
 Segmenter: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[int]]
 """Returns the segment of each word of a translation, from the references of the segments."""
 Pair: TypeAlias = tuple[Sequence[Segment], StreamInstance]
-"""The segments of a document, and its translation."""
+"""The segments of a document, with spaces between all words, and its translation."""
 
 
 class Piece(NamedTuple):
@@ -46,6 +47,7 @@ def score_streams(
     unit: str = "word",
     s: float = 0.95,
     language: str | None = None,
+    writing: Writing = WORDS,
 ) -> dict[str, Figures]:
     """Return the scores of translated documents by convention, and those of their `boundaries`.
 
@@ -57,6 +59,7 @@ def score_streams(
         unit: The unit of all times, `word` or `ms`. Boundaries need words.
         s: As for `streaming_latency`.
         language: As for `moses`, which splits words for the soft segmenter.
+        writing: What a word is, on either side.
 
     Raises:
         UserError: the Moses tokenizer cannot run.
@@ -64,25 +67,28 @@ def score_streams(
     chosen = {name: STREAM_CONVENTIONS[name] for name in conventions}
     kinds = {convention.soft for convention in chosen.values()}
     with moses(language) as tokenize:
-        segmenters: list[Segmenter] = [levenshtein, partial(soft, tokenize=tokenize)]
+        segmenters: list[Segmenter] = [
+            levenshtein,
+            partial(soft, tokenize=tokenize, exact=writing.target),
+        ]
         cut = {kind: [resegment(pair, segmenters[kind]) for pair in pairs] for kind in kinds}
     labels = ("seg:levenshtein", f"seg:soft-{language}" if language else "seg:soft")
-    quality = {kind: _quality(cut[kind], labels[kind]) for kind in kinds}
+    quality = {kind: _quality(cut[kind], labels[kind], writing) for kind in kinds}
     aware = ("d:ca", "fix:no" if all(instance.by_step for _, instance in pairs) else "fix:yes")
     figures = dict[str, Figures]()
     for name, convention in chosen.items():
-        fields = [labels[convention.soft], *convention.fields(unit)]
+        fields = [labels[convention.soft], *convention.fields(unit, writing)]
         latency = _latency(cut[convention.soft], convention, fields, aware, s)
         figures[name] = {**quality[convention.soft], **latency}
     if unit == "word" and any(instance.boundaries for _, instance in pairs):
-        figures["boundaries"] = boundary_scores(pairs)
+        figures["boundaries"] = boundary_scores(pairs, "char" if writing.source else unit)
     return figures
 
 
 def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
     """Return the pieces of a translated document, one for each segment of the reference."""
     segments, instance = pair
-    words, end = instance.prediction.split(), max(segment.end for segment in segments)
+    words, end = instance.words, max(segment.end for segment in segments)
     places = segmenter(words, [segment.text for segment in segments])
     bounds = np.searchsorted(places, np.arange(len(segments) + 1)).tolist()
     elapsed: Sequence[float] = instance.elapsed
@@ -112,11 +118,13 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
     return [*accumulate(chain(elapsed[:1], later), max)]
 
 
-def _quality(documents: Sequence[Sequence[Piece]], label: str) -> Figures:
+def _quality(documents: Sequence[Sequence[Piece]], label: str, writing: Writing) -> Figures:
     """Return BLEU and chrF of the segments."""
     pieces = [piece for document in documents for piece in document]
-    texts, references = [piece.text for piece in pieces], [piece.reference for piece in pieces]
-    found = {"BLEU": bleu(texts, references), "chrF": chrf(texts, references)}
+    texts = [unspaced(piece.text, writing.target) for piece in pieces]
+    references = [unspaced(piece.reference, writing.target) for piece in pieces]
+    quality = bleu(texts, references, CASED.of(writing))
+    found = {"BLEU": quality, "chrF": chrf(texts, references)}
     return {name: Score(each.value, f"{each.signature}|{label}") for name, each in found.items()}
 
 
@@ -149,7 +157,7 @@ def _latency(
     return found
 
 
-def boundary_scores(pairs: Iterable[Pair]) -> Figures:
+def boundary_scores(pairs: Iterable[Pair], unit: str = "word") -> Figures:
     """Return precision, recall and F1 of the split positions in per cent, and how late they are.
 
     A split is right if it is exactly where a segment of the reference ends in the source; the ends
@@ -158,6 +166,7 @@ def boundary_scores(pairs: Iterable[Pair]) -> Figures:
 
     Args:
         pairs: In source words.
+        unit: What a source word is in signatures: `word` or `char`.
     """
     gold, found, beyond = 0, 0, list[float]()
     for segments, instance in pairs:
@@ -170,4 +179,6 @@ def boundary_scores(pairs: Iterable[Pair]) -> Figures:
     shares = {"precision": (right, found), "recall": (right, gold), "F1": (2 * right, found + gold)}
     values = {name: 100 * part / whole if whole else None for name, (part, whole) in shares.items()}
     values["read_beyond"] = sum(beyond) / right if right else None
-    return {name: Score(v, f"{name}|u:word|ends:no|v:{__version__}") for name, v in values.items()}
+    return {
+        name: Score(v, f"{name}|u:{unit}|ends:no|v:{__version__}") for name, v in values.items()
+    }

@@ -220,6 +220,7 @@ class ModelOffer:
         dials: Its dials.
         policies: Those that suit it, and the others with the reason.
         examples: Source sentences to try.
+        characters: For each language, True if each of its characters is a word.
     """
 
     name: str
@@ -228,6 +229,7 @@ class ModelOffer:
     dials: tuple[Option, ...]
     policies: tuple[PolicyOffer, ...]
     examples: tuple[str, ...] = ()
+    characters: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)

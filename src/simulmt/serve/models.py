@@ -68,7 +68,9 @@ class Served:
         if cut is not None:
             offers = tuple(contained(self._ending, offer, cut) for offer in offers)
         languages = described.source_language, described.target_language
-        self.offer = ModelOffer(name, mechanism.name, languages, dials, offers, tuple(examples))
+        characters = described.writing.source, described.writing.target
+        names = name, mechanism.name, languages
+        self.offer = ModelOffer(*names, dials, offers, tuple(examples), characters)
 
     def translator(self, setting: Setting) -> Translator:
         """Return a separate translator for a pane.

@@ -86,7 +86,7 @@ class SentencePane(Pane[Translator]):
         written, read = translator.stream.written, translator.words_read
         source, kept = translator.subwords.source_words(" ".join(read)), len(self.words)
         self.words = [*translator.words_written]
-        ends = translator.subwords.words_touched(written.tokens).ends[: len(self.words)]
+        ends = translator.subwords.target_words(written.tokens).ends[: len(self.words)]
         self.delays = [source.at(written.delays[end - 1]) for end in ends]
         stops = WordMap((*source, len(read) + 1))  # a head stands at a word, or at EOS
         streams = not translator.model.mechanism.offline

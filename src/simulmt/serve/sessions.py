@@ -88,7 +88,7 @@ class Session:
         items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
         most = 2 * self._limits.waiting  # words leave room for their ends
         if isinstance(message, messages.Words):
-            words, most = typed_words(message.text), self._limits.waiting
+            words, most = typed_words(message.text, self._all.characters), self._limits.waiting
             items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
         if self.waiting.qsize() + len(items) > most:
             raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
@@ -198,6 +198,11 @@ class Sessions:
     def of_streams(self) -> bool:
         """True if a session is one stream, whose sentences the models end."""
         return any(model.cut for model in self.models)
+
+    @property
+    def characters(self) -> bool:
+        """True if each character of a source is a word, as all models have it."""
+        return any(model.offer.characters[0] for model in self.models)
 
     def pane(self, setting: Setting) -> AnyPane:
         """Return a pane.

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 
 
 class Board(ABC):
@@ -35,4 +35,4 @@ class Board(ABC):
 def sample(instance: Instance) -> tuple[str, str, str, str]:
     """Return source, reference, translation and delays of a sentence."""
     delays = " ".join(map(str, instance.delays))
-    return instance.source, instance.reference, instance.prediction, delays
+    return (*texts_of(instance), delays)

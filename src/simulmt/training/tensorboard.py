@@ -45,7 +45,8 @@ class TensorBoard(Board, TensorBoardLogger):
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         curve = Figure(figsize=(5.4, 4.0), layout="constrained")
         axes = curve.subplots()
-        axes.set(xlabel="DAL (source words)", ylabel="BLEU", title="every validation, in order")
+        unit = "characters" if "source" in self._config.data.get("characters", ()) else "words"
+        axes.set(xlabel=f"DAL (source {unit})", ylabel="BLEU", title="every validation, in order")
         axes.plot(*zip(*points, strict=True), marker="o")
         writer.add_figure("valid/curve", curve, step)
         config = flat_options(self._config.plain)

@@ -16,7 +16,8 @@ from rich.console import Group
 from rich.text import Text
 
 from simulmt.analysis.figures import sheet
-from simulmt.decoding.instance import Instance, word_positions
+from simulmt.decoding.instance import Instance, texts_of, word_positions
+from simulmt.decoding.writing import as_written
 from simulmt.scoring.score import sentence_scores
 
 MOST = 30
@@ -78,14 +79,15 @@ def interleaved(instance: Instance) -> str:
 
     A line that is far too long is cut.
     """
-    source, read = instance.source.split(), 0
+    source, read, sides = instance.source.split(), 0, instance.writing
     texts: list[str] = []
     written = zip(accumulate(instance.delays, max), instance.prediction.split(), strict=True)
     for delay, steps in groupby(written, key=itemgetter(0)):
-        texts += [" ".join(source[read:delay]), " ".join(word for _, word in steps)]
+        new, words = source[read:delay], (word for _, word in steps)
+        texts += [as_written(new, sides.source), as_written(words, sides.target)]
         read = delay
     if left := source[read:]:
-        texts.append(f"(not read: {' '.join(left)})")
+        texts.append(f"(not read: {as_written(left, sides.source)})")
     return sheet.short(" | ".join(texts), _TEXT)
 
 
@@ -113,7 +115,8 @@ def render_path(instance: Instance, console_width: int) -> Group:
     if not instance.delays:
         lines.append(Text(sheet.NOTHING, style="italic"))
     title = Text(f"sentence {instance.index + 1}", style="bold")
-    reference = Text.assemble(("reference: ", "dim"), sheet.short(instance.reference, _TEXT))
+    _, text, _ = texts_of(instance)
+    reference = Text.assemble(("reference: ", "dim"), sheet.short(text, _TEXT))
     return Group(title, *lines, reference)
 
 

@@ -127,7 +127,7 @@ def trace_sentence(
         source=(*subwords.pieces(source), "</s>"),
         target=tuple(subwords.pieces(hypothesis.tokens)),
         source_words=(*touched, max(touched, default=0) + 1),
-        target_words=subwords.words_touched(hypothesis.tokens),
+        target_words=subwords.target_words(hypothesis.tokens),
         delays=tuple(hypothesis.delays),
         end=end,
         positions=() if model.mechanism.offline else tuple(map(tuple, hypothesis.positions)),

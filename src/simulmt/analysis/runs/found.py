@@ -169,6 +169,8 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         turned = _turned(run, decoding, test)
         if decoding is None or turned is None or (turned, decoding.policy) in seen:
             continue
+        if scores.writing != run.scores.writing:  # another tokeniser of BLEU
+            continue
         seen.append((turned, decoding.policy))
         of_text = "".join(decoding.text.sha256) if decoding.text else f"{run.test_set} {test}"
         yield replace(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.scoring.conventions import Convention
 from simulmt.scoring.score import sentence_dals
 
@@ -80,9 +80,10 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Sentence
     log has no subwords), and 1 if a word was written.
     """
     # effective order and force change no count, and avoid warnings
-    how = convention.bleu
+    how = convention.bleu.of(log[0].writing)
     metric = BLEU(tokenize=how.tokenize, lowercase=how.lowercase, effective_order=True, force=True)
-    scores = [metric.sentence_score(i.prediction, [i.reference]) for i in log]
+    texts = [texts_of(instance) for instance in log]
+    scores = [metric.sentence_score(text, [reference]) for _, reference, text in texts]
     counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     written = [len(i.delays) > 0 for i in log]
     return np.column_stack([counts, sentence_dals(log, convention.clipped), written])

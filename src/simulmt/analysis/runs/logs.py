@@ -13,7 +13,7 @@ from simulmt.files.instances import ENDS_OF_LISTS, read_instances, read_lists
 from simulmt.files.run_directory import INSTANCES, Traits
 from simulmt.latency import METRICS
 from simulmt.options import pick
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.conventions import CONVENTIONS, check_bleu
 from simulmt.scoring.score import score
 from simulmt.scoring.segments import scored_by
 
@@ -74,7 +74,7 @@ def _with_sentences(runs: Sequence[Run]) -> Run:
 def _matched(name: str, path: Path, like: Run) -> list[Instance]:
     """Return the sentences of a file, which are those of a run."""
     read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
-    theirs = sorted(read(path), key=lambda instance: instance.index)
+    theirs = sorted(read(path, like.scores.writing), key=lambda instance: instance.index)
     where, remedy = f"{name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
@@ -115,7 +115,8 @@ def _with_log(run: Run, samples: int) -> Run:
     path = run.path / INSTANCES
     if not path.is_file():
         return run
-    log = sorted(read_instances(path), key=lambda instance: instance.index)
+    check_bleu(run.scores.writing)
+    log = sorted(read_instances(path, run.scores.writing), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)

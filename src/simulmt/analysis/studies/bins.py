@@ -70,7 +70,8 @@ def by_length(run_set: RunSet, *, bins: Bins = 6) -> Result:
         run_set: One or several runs.
         bins: The most bins, with about as many sentences in each.
     """
-    names = ("source_words", "source length (words)")
+    unit = run_set.runs[0].scores.writing.of_source()
+    names = ("source_words", f"source length ({unit}s)")
     return _study(run_set, lambda instance: instance.source_length, names, bins)
 
 
@@ -137,7 +138,8 @@ def _study(
 
 
 def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure:
-    shown = {"BLEU": "BLEU", "DAL_word": "DAL (source words)"}
+    unit = run_set.runs[0].scores.writing.of_source()
+    shown = {"BLEU": "BLEU", "DAL_word": f"DAL (source {unit}s)"}
     oracle = "regret_word" in rows[0]
     if oracle:
         shown["regret_word"] = "DAL − oracle's (words)"

@@ -40,10 +40,13 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
         raise UserError(f"{what}; give runs that were trained for longer")
     styles = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
     colours = {columns["name"]: styles[lines[run.folder]]["color"] for columns, run in named}
-    return Result(_draw(rows, colours, unit), rows)
+    writing = run_set.runs[0].scores.writing
+    first = "character" if unit == "word" and writing.target else unit
+    axis = f"source {writing.of_source(unit)}s read before the first {first} is written"
+    return Result(_draw(rows, colours, axis), rows)
 
 
-def _draw(rows: Sequence[Row], colours: Mapping[str, str], unit: str) -> Figure:
+def _draw(rows: Sequence[Row], colours: Mapping[str, str], axis: str) -> Figure:
     """Draw a panel with bars for each run, and a triangle at the mean."""
     number, longest = len(colours), max(map(len, colours)) + len(", mean 10.00")
     fitting = int(7 / (0.08 * longest))  # titles beside each other in 7 inches
@@ -65,6 +68,6 @@ def _draw(rows: Sequence[Row], colours: Mapping[str, str], unit: str) -> Figure:
             axes.plot([mean], [0], **mark, clip_on=False, zorder=4)
             about = f"mean {mean:.2f}"
         axes.set_title(f"{name}, {about}", loc="left", fontsize=9.5, pad=3, parse_math=False)
-    figure.supxlabel(f"source {unit}s read before the first {unit} is written", fontsize=11)
+    figure.supxlabel(axis, fontsize=11)
     figure.supylabel("sentences (%)", fontsize=11)
     return figure

@@ -22,7 +22,8 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
     Raises:
         UserError: a run whose configuration lacks one of the two numbers.
     """
-    labels = {"BLEU": "BLEU", f"DAL_{unit}": f"DAL (source {unit}s)"}
+    counted = run_set.runs[0].scores.writing.of_source(unit)
+    labels = {"BLEU": "BLEU", f"DAL_{unit}": f"DAL (source {counted}s)"}
     rows = list[Row]()
     for columns, run in run_set.named():
         for key in (_LAYERS, _HEADS):

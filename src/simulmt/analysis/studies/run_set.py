@@ -91,7 +91,7 @@ class RunSet:
         Raises:
             UserError: `instances.log` is missing, corrupt or of another text.
         """
-        instances = read_instances(run.path / INSTANCES)
+        instances = read_instances(run.path / INSTANCES, run.scores.writing)
         known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
         for one in instances if split else ():
             if (one.index, (one.source, one.reference)) not in known:

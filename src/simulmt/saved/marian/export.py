@@ -21,7 +21,7 @@ from simulmt.saved.marian.weights import to_marian
 from simulmt.saved.trained import Trained
 from simulmt.system.disk import write_json
 
-_OFFERED = {
+_OFFERED: Mapping[str, tuple[object, ...]] = {
     "mechanism.schedule": ("full_sentence",),
     "mechanism.span": ("lookback",),
     "mechanism.score": ("usual", "scaled_dot_product"),
@@ -30,6 +30,7 @@ _OFFERED = {
     "model.norm": ("post",),
     "model.average_embedding": (False,),
     "model.encoder": ("bidirectional", "auto"),
+    "data.characters": ([],),
 }
 """The values of options that the format can hold."""
 _POSITIONS, _LONGEST = 1024, 512
