@@ -252,7 +252,7 @@ def _evaluate(cfg: DictConfig) -> None:
     if options.context:
         before = read_context(options.context, len(split), subwords)
         if cut := sum(len(held(model, own)) < len(own) for own in before):
-            say(f"{cut:,} lines of context exceed data.history={model.history}: their newest parts")
+            say(f"{cut:,} contexts exceed data.history={model.history}: oldest parts left out")
         instances = decode_after(model, split, subwords, search, policy, before, watch)
     elif word_ms is None:
         encoded = EncodedSplit.encode(split, subwords)
