@@ -140,9 +140,13 @@ def examples(trained: Trained) -> list[str]:
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
-    """Return the policies of simulmt, of installed plugins and of `plugins`."""
+    """Return the policies of simulmt, of installed plugins and of `plugins`.
+
+    Those with an option that has no default, such as a file, are not for a page.
+    """
     folders = [HOME / CONF, *conf_folders(plugins).values()]
-    offers = [_offer(path) for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
+    paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
+    offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
     return sorted(offers, key=lambda offer: offer.name != OWN)
 
 
