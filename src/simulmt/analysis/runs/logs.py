@@ -62,7 +62,8 @@ def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
     Raises:
         UserError: as for `read_others`.
     """
-    figures = score(_matched("oracle", path, _with_sentences(runs)))["paper", "word"]
+    like = _with_sentences(runs)
+    figures = score(_matched("oracle", path, _sentences(path, like), like))["paper", "word"]
     oracle = {"word": {name: figures[name] for name in METRICS}}
     return [replace(run, scores=replace(run.scores, oracle=oracle)) for run in runs]
 
@@ -71,10 +72,14 @@ def _with_sentences(runs: Sequence[Run]) -> Run:
     return next((run for run in runs if run.log), runs[0])
 
 
-def _matched(name: str, path: Path, like: Run) -> list[Instance]:
-    """Return the sentences of a file, which are those of a run."""
+def _sentences(path: Path, like: Run) -> list[Instance]:
+    """Return the sentences of a file in their order, written as those of a run."""
     read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
-    theirs = sorted(read(path, like.scores.writing), key=lambda instance: instance.index)
+    return sorted(read(path, like.scores.writing), key=lambda instance: instance.index)
+
+
+def _matched(name: str, path: Path, theirs: Sequence[Instance], like: Run) -> list[Instance]:
+    """Return the sentences of a file with the texts of a run, which have to be the same."""
     where, remedy = f"{name}: {path}", "give a log of the same test set"
     if (own := len(theirs)) != (wanted := len(like.log)):
         raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
@@ -91,7 +96,8 @@ def _matched(name: str, path: Path, like: Run) -> list[Instance]:
 
 def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
-    log = _matched(f"others: {name}", path, like)
+    theirs = _sentences(path, like)
+    log = _matched(f"others: {name}", path, theirs, like)
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
     run = Run(
