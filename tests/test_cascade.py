@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from simulmt.decoding import drafting, own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.policies import NewestToken, Retranslation, WaitK
 from simulmt.decoding.policy import Policy
+from simulmt.decoding.writing import WORDS
 from simulmt.live import cascade
 from simulmt.live.cascade import Cascade, Heard, Piece, Reader, copied, translate_lines
 from simulmt.live.stream import StreamTranslator
@@ -171,6 +173,8 @@ def test_a_copy_goes_on_as_the_original_and_leaves_it_alone(name: str) -> None:
 
 class Echo(Translator):
     """Writes each word in capitals once the next one is there; five words are a full sentence."""
+
+    subwords = SimpleNamespace(writing=WORDS)
 
     def __init__(self) -> None:
         self.heard = list[str | None]()

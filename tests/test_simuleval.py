@@ -16,6 +16,7 @@ from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.policies import LocalAgreement
+from simulmt.decoding.writing import WORDS
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
 from small_runs import LONGER
@@ -176,6 +177,8 @@ def test_policies_and_dials_are_those_of_translate(finished, trained_once, capsy
 
 class Talker(Translator):
     """A translator that writes two words at the second word read, and then ends."""
+
+    subwords = SimpleNamespace(writing=WORDS)
 
     def __init__(self) -> None:
         self.reset()
