@@ -34,4 +34,4 @@ def forced_words(
         for (index, source, target), sentence in zip(pairs, forced, strict=True):
             steps, _, _, read = sentence.weights.shape
             words = subwords.words_touched(source[: read - 1])
-            yield index, sentence, words, subwords.words_touched(target[: steps - 1])
+            yield index, sentence, words, subwords.target_words(target[: steps - 1])
