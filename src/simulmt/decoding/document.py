@@ -7,7 +7,7 @@ the length of segments, and not on what has gone by.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from simulmt.attention import Past
@@ -61,6 +61,7 @@ class DocumentStream:
         self.model, self.cut, self.policy, self.limit = model, cut, policy, limit
         self._ended = list[Segment]()
         self._before: Sequence[Before] = []
+        self._again = deque[Sequence[int]]()
         self.read = 0
         """The words that have been read, of the whole stream."""
         self._open()
@@ -81,21 +82,40 @@ class DocumentStream:
     @staticmethod
     def read_words(streams: Sequence["DocumentStream"], words: Words) -> None:
         """Let streams of one model, policy and limit read a word each, as if each were alone."""
-        queues = [deque([word] if word else []) for word in words]
-        for one, queue in zip(streams, queues, strict=True):
-            one.read += bool(queue) and not one._is_end(queue[0])
-        while any(queues):
-            reading = [(one, queue) for one, queue in zip(streams, queues, strict=True) if queue]
-            taken = [queue.popleft() for _, queue in reading]
-            together = [one.stream for one, _ in reading]
-            cast("Any", together[0]).read_words(together, taken)  # all are of one kind
-            for (one, queue), word in zip(reading, taken, strict=True):
-                queue.extendleft(reversed(one._after(word)))
+        DocumentStream.read_on(streams, [[word] if word else [] for word in words])
+
+    @staticmethod
+    def read_on(
+        streams: Sequence["DocumentStream"], words: Sequence[Iterable[Sequence[int]]]
+    ) -> None:
+        """Let streams of one model, policy and limit read all their words, as if each were alone.
+
+        Each goes at its own pace: one that reads words after a cut again falls behind the others.
+        """
+        reading = [(one, iter(own)) for one, own in zip(streams, words, strict=True)]
+        while reading:
+            found = [(one, own, one._next(own)) for one, own in reading]
+            turn = [(one, own, word) for one, own, word in found if word]
+            if turn:
+                together = [one.stream for one, _, _ in turn]
+                taken = [word for _, _, word in turn]
+                cast("Any", together[0]).read_words(together, taken)  # all are of one kind
+            for one, _, word in turn:
+                one._again.extendleft(reversed(one._after(word)))
+            reading = [(one, own) for one, own, _ in turn]
 
     def ended(self) -> list[Segment]:
         """The segments that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
+
+    def _next(self, arriving: Iterator[Sequence[int]]) -> Sequence[int]:
+        """The next word: of those to read again, or a new one; empty if there is none."""
+        if self._again:
+            return self._again.popleft()
+        word = next(arriving, ())
+        self.read += bool(word) and not self._is_end(word)
+        return word
 
     def _after(self, word: Sequence[int]) -> list[Sequence[int]]:
         """Keep what was read and written; return the words to read again, if a segment ended."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 
@@ -16,9 +16,6 @@ from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.decoding.writing import WORDS, Writing, as_written, unspaced
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
-
-Turn: TypeAlias = tuple[list[str], int]
-"""The documents of a batch, and the place of the word that they read."""
 
 
 @dataclass(frozen=True)
@@ -43,32 +40,29 @@ class StreamDecoder:
     def __call__(
         self,
         model: Model,
-        watch: Callable[[list[Turn]], Iterable[Turn]] = iter,
+        watch: Callable[[range], Iterable[int]] = iter,
     ) -> list[StreamInstance]:
         """The documents, in their order.
 
         Args:
             model: the translation model, on any device.
-            watch: wraps the loop over the words of each batch of documents, to show its progress.
+            watch: wraps a count of the words, to show the progress.
         """
-        texts, end = (
-            {n: source_of(self.split, n) for n in self.split.documents},
-            model.vocabulary.eos,
-        )
-        words = {n: [*map(self.subwords.encode, t.split()), [end]] for n, t in texts.items()}
+        texts = {name: source_of(self.split, name) for name in self.split.documents}
+        end = [model.vocabulary.eos]
+        words = {n: [*map(self.subwords.encode, t.split()), end] for n, t in texts.items()}
+        progress = iter(watch(range(sum(map(len, words.values())))))
         names = sorted(words, key=lambda name: len(words[name]))
-        batches = [names[n : n + self.together] for n in range(0, len(names), self.together)]
-        turns = [(batch, turn) for batch in batches for turn, _ in enumerate(words[batch[-1]])]
-        found, streams = dict[str, StreamInstance](), list[DocumentStream]()
-        for batch, turn in watch(turns):
-            streams = (
-                streams if turn else [DocumentStream(model, self.cut, self.policy) for _ in batch]
-            )
-            now = [words[name][turn] if turn < len(words[name]) else [] for name in batch]
-            DocumentStream.read_words(streams, now)
-            if turn + 1 == len(words[batch[-1]]):
-                for name, stream in zip(batch, streams, strict=True):
-                    found[name] = self._written(name, texts[name], stream.ended())
+        found = dict[str, StreamInstance]()
+        for first in range(0, len(names), self.together):
+            batch = names[first : first + self.together]
+            streams = [DocumentStream(model, self.cut, self.policy) for _ in batch]
+            counted = [
+                (word for word, _ in zip(words[name], progress, strict=False)) for name in batch
+            ]
+            DocumentStream.read_on(streams, counted)
+            for name, stream in zip(batch, streams, strict=True):
+                found[name] = self._written(name, texts[name], stream.ended())
         return [found[name] for name in self.split.documents]
 
     def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -36,7 +36,7 @@ def warn(text: str) -> None:
     note(f"warning: {text}")
 
 
-def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterator[T]:
+def watch(work: Sequence[T], what: str = "decoding", on: Console = console) -> Iterator[T]:
     """Yield the items of `work`, with a bar if `on` is a terminal, else a line each minute."""
     shown, last = on.is_terminal, time.monotonic()
     bar = track(work, what, console=on, disable=not shown, transient=True)
