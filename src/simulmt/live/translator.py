@@ -87,7 +87,7 @@ class Translator:
             policy: commits words of drafts; None for the model's own decision.
             dials: values of the mechanism's dials that differ from those of the training.
         """
-        where = pick_device(device)
+        where = pick_device(device, trained.precision)
         return cls(trained.build(dials, policy).to(where), trained.subwords, where, policy)
 
     def reset(self) -> None:

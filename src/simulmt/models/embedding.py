@@ -8,6 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from simulmt.ops.eight_bit import EightBit
+
 
 class TiedEmbedding(nn.Embedding):
     """An embedding whose matrix is the output layer's, too.
@@ -15,6 +17,9 @@ class TiedEmbedding(nn.Embedding):
     The gradient of the output layer is dense. On a CPU the gradients of the embedded tokens are
     sparse, and autograd adds their rows to it. A dense one would be a second matrix, mostly zeros.
     """
+
+    output: EightBit | None = None
+    """The rounded matrix of the output layer, if there is one."""
 
     def forward(self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None) -> Tensor:
         """The rows (B, N, D) of the tokens, of the matrix or of what `twice` gives for it."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Past, Source
 from simulmt.attention.clock import Side
@@ -301,7 +302,8 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
 
     def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
         """The logits of the next tokens."""
-        return Projection(self.embedding.weight, self.output_bias)(states)
+        weight = self.embedding.output or self.embedding.weight
+        return functional.linear(states, weight, self.output_bias)  # type: ignore[arg-type]
 
     def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""

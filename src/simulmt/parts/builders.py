@@ -34,6 +34,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.decoding.writing import Writing
 from simulmt.errors import UserError
+from simulmt.models.eight_bit import Precision
 from simulmt.models.luong import Luong
 from simulmt.models.model import Model
 from simulmt.models.rnmt_plus import RnmtPlus
@@ -261,9 +262,13 @@ def build_search(options: Config, model: Model) -> Search:
     return search
 
 
-def pick_device(choice: str) -> torch.device:
-    """Return a device; `auto` is the GPU if there is one."""
+def pick_device(choice: str, weights: Precision = "float32") -> torch.device:
+    """Return a device; `auto` is the GPU if there is one. Rounded weights need a CPU."""
     there = torch.cuda.is_available()
+    if weights == "int8" and (choice == "cuda" or (choice == "auto" and there)):
+        raise UserError(
+            f"weights={weights} with device={choice}, a GPU: set device=cpu, or leave out weights"
+        )
     if choice == "cuda" and not there:
         raise UserError("device=cuda, but no GPU was found; choose cpu or auto")
     devices = {"auto": "cuda" if there else "cpu", "cpu": "cpu", "cuda": "cuda"}

@@ -29,6 +29,7 @@ from simulmt.files.instances import write_instances, write_lists
 from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, LISTS, run_of
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
+from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.context import read_context
@@ -60,6 +61,7 @@ class EvaluateOptions:
     target: Path | None
     text: FolderName | None
     device: str
+    weights: Precision
     batch_tokens: Tokens | None
     beam: int | None
     length_penalty: int | float | None
@@ -135,7 +137,7 @@ class EvaluateOptions:
         Raises:
             UserError: it cannot be loaded, or the tokeniser is not installed.
         """
-        trained = checkpoint.load(self.checkpoint)
+        trained = replace(checkpoint.load(self.checkpoint), precision=self.weights)
         if self.bleu:
             writing = replace(trained.subwords.writing, bleu=self.bleu)
             trained = replace(trained, subwords=trained.subwords.written(writing))
@@ -190,6 +192,8 @@ class EvaluateOptions:
             changed["context"] = self.context.stem
         if self.sentences == STREAM:
             changed["cut"] = self.cut
+        if self.weights != "float32":
+            changed["weights"] = self.weights
         return {name: value for name, value in changed.items() if value is not None}
 
     def folder(self, path: Path) -> Path:
@@ -227,7 +231,7 @@ def evaluate(cfg: DictConfig) -> None:
 def _evaluate(cfg: DictConfig) -> None:
     """Decode and score."""
     options = construct(EvaluateOptions, plain(cfg), "")
-    device, policy = pick_device(options.device), build_policy(options.policy)
+    device, policy = pick_device(options.device, options.weights), build_policy(options.policy)
     trained, word_ms = options.model(), options.word_ms
     files, split = _text(options, trained)
     policies = policy.on(split.sources) if policy else [None]
@@ -268,6 +272,7 @@ def _evaluate(cfg: DictConfig) -> None:
         policy=other_policy(options.policy),
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
         context=str(options.context) if options.context else None,
+        weights=options.weights,
     )
     scores = score(instances, split.needs, decoding, computing)
     scores = replace(scores, faithfulness=known_faithfulness(instances, split))

@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
+from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, construct, pick
 from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
@@ -66,6 +67,7 @@ class ServeOptions(Limits):
     frame_ancestors: Origins | None
     log_text: bool
     device: str
+    weights: Precision
     plugins: list[str]
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ def _sessions(options: ServeOptions) -> Sessions:
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models, cut = [], options.cut if options.sentences == STREAM else None
     for path in places:
-        run, full = checkpoint.load(path), path.resolve()
+        run, full = replace(checkpoint.load(path), precision=options.weights), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
         models.append(Served(name, run, options.device, offers, examples(run), cut))
     if len({model.offer.characters[0] for model in models}) > 1:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,7 @@ from simulmt.live import cascade, interpreter
 from simulmt.live.lines import LineTranslator
 from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.live.translator import LONGEST, Translator
+from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
 from simulmt.programs.documents import STREAM, check_cut
@@ -55,6 +56,7 @@ class TranslateOptions:
     policy: Config
     dial: Dials
     device: str
+    weights: Precision
     batch_tokens: Tokens
     block: Count
     plugins: list[str]
@@ -100,7 +102,7 @@ def translate(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct.
     """
     options, sentences = construct(TranslateOptions, plain(cfg), ""), dict[int, str]()
-    trained = checkpoint.load(options.checkpoint)
+    trained = replace(checkpoint.load(options.checkpoint), precision=options.weights)
     policy = build_policy(options.policy)
     translator = Translator.of(trained, options.device, policy, options.dial)
     try:

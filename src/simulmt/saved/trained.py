@@ -16,6 +16,7 @@ from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Demands, Policy
 from simulmt.errors import UserError
 from simulmt.files.plugins import MODULE
+from simulmt.models.eight_bit import Precision, round_weights
 from simulmt.models.model import Model
 from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
@@ -36,6 +37,7 @@ class Trained:
         needs: the versions of the plugins that bring a part of it, by module.
         subwords: the subwords of both languages.
         weights: the parameters by name.
+        precision: `int8` to build models whose weights are rounded.
     """
 
     path: Path
@@ -45,6 +47,7 @@ class Trained:
     needs: Mapping[str, str]
     subwords: Tokenizer
     weights: Mapping[str, Tensor]
+    precision: Precision = "float32"
 
     @classmethod
     def read(
@@ -117,7 +120,8 @@ class Trained:
 
         Raises:
             UserError: a plugin is missing, an option is unknown, the weights are those of another
-                model, the mechanism lacks a dial, or the policy does not fit the model.
+                model, the mechanism lacks a dial, the policy does not fit the model, or the
+                processor has no 8-bit products.
         """
         check_loaded(self.needs, self.path)
         mechanism = build_mechanism(self.setup.mechanism)
@@ -129,6 +133,8 @@ class Trained:
         if demands.unsuited:
             warn(demands.unsuited)
         fill(model, self.weights, self.path, assign=True)
+        if self.precision == "int8":
+            round_weights(model)
         return model.eval()
 
 

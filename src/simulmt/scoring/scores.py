@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from simulmt.decoding.search import Search
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.latency import ADDED
+from simulmt.models.eight_bit import Precision
 from simulmt.scoring.conventions import CONVENTIONS
 
 
@@ -66,6 +67,7 @@ class Decoding:
         policy: The options of the policy; empty for the model's own decision.
         text: The files that were decoded instead of a split.
         context: The file of what preceded the sentences.
+        weights: Rounded or not.
     """
 
     checkpoint: str
@@ -77,6 +79,7 @@ class Decoding:
     policy: Mapping[str, Any] = field(default_factory=dict)
     text: Text | None = None
     context: str | None = None
+    weights: Precision = "float32"
 
     @classmethod
     def by(cls, search: Search, checkpoint: Path, split: str) -> "Decoding":

@@ -57,7 +57,7 @@ class Served:
         examples: Sequence[str] = (),
         cut: str | None = None,
     ) -> None:
-        self._device, self.cut = pick_device(device), cut
+        self._device, self.cut = pick_device(device, trained.precision), cut
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
         self._model = lru_cache(_KEPT)(self._build)

@@ -1,0 +1,36 @@
+"""A model whose weights are rounded to 8 bits, for decoding on a CPU."""
+
+from typing import Literal, TypeAlias
+
+from torch import nn
+
+from simulmt.models.embedding import TiedEmbedding
+from simulmt.models.lstm import LSTM
+from simulmt.ops.eight_bit import EightBit
+
+Precision: TypeAlias = Literal["float32", "int8"]
+"""How the weights of a model are kept while it decodes."""
+FEWEST = 16
+"""Layers with fewer outputs, such as those that decide to read, keep their weights."""
+
+
+def round_weights(model: nn.Module) -> None:
+    """Round the weights of linear layers and of the output layer, in place.
+
+    An embedding keeps its weights, whose rows are looked up, and an LSTM those of its recurrence,
+    which has a kernel of its own.
+
+    Args:
+        model: in evaluation mode, on a CPU.
+
+    Raises:
+        UserError: the processor has no 8-bit products.
+    """
+    kept = {lstm.recurrent for lstm in model.modules() if isinstance(lstm, LSTM)}
+    for layer in {*model.modules()} - kept:
+        if isinstance(layer, nn.Linear) and layer.out_features >= FEWEST:
+            rounded = EightBit.of(layer.weight.detach())
+            del layer.weight
+            layer.weight = rounded  # type: ignore[assignment]  # functional.linear takes it
+        elif isinstance(layer, TiedEmbedding):
+            layer.output = EightBit.of(layer.weight.detach())
