@@ -123,9 +123,11 @@ def search_from(
             )
         length += 1
         must_end = length > length_limit(sentences.read)
-        log_p = _continue(step, beams, must_end, model.vocabulary)
+        log_p, token = _continue(
+            step, beams, must_end, model.vocabulary, all_tokens=rank is not None
+        )
         ranked = log_p if rank is None else rank(beams, sentences, log_p)
-        candidates = _choose(ranked, log_p, search.beam, model.vocabulary.eos)
+        candidates = _choose(ranked, log_p, token, search.beam, model.vocabulary.eos)
         sentences = _finish(candidates, beams, sentences, written, length, search)
         beams = _go_on(candidates, step, beams, search.beam)
         done = must_end | _decided(beams, sentences, search)
@@ -167,33 +169,46 @@ def _start(
 
 
 def _continue(
-    step: DecoderStep, beams: Beams, must_end: Bool[Tensor, "B"], vocabulary: Vocabulary
-) -> Float[Tensor, "BW V"]:
-    """The log P of all continuations; at the length limit only EOS is possible."""
-    W = len(beams.log_p) // len(must_end)
-    token = torch.arange(step.logits.shape[1], device=must_end.device)
+    step: DecoderStep,
+    beams: Beams,
+    must_end: Bool[Tensor, "B"],
+    vocabulary: Vocabulary,
+    all_tokens: bool,
+) -> tuple[Float[Tensor, "BW N"], Int[Tensor, "BW N"]]:
+    """The log P of continuations, and their tokens: of all, or of the 2 W likeliest of each row.
+
+    At the length limit only EOS is possible.
+    """
+    W, logits = len(beams.log_p) // len(must_end), step.logits
+    token = torch.arange(logits.shape[1], device=logits.device)
+    largest = logits.amax(1, keepdim=True)
+    total = (logits - largest).exp_().sum(1, keepdim=True).double().log_() + largest
+    barred = must_end.repeat_interleave(W)[:, None] & (token != vocabulary.eos)
+    barred[:, [vocabulary.pad, vocabulary.bos]] = True
+    logits, token = logits.masked_fill(barred, -torch.inf), token.expand_as(logits)
+    if not all_tokens:  # at most W of 2 W end
+        logits, token = logits.topk(min(2 * W, logits.shape[1]))
     # float64, so that different logits do not become a tie, which greedy would not see
-    log_p = step.logits.double().log_softmax(-1)
-    log_p[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
-    log_p.masked_fill_(
-        must_end.repeat_interleave(W)[:, None] & (token != vocabulary.eos), -torch.inf
-    )
-    return log_p.add_(beams.log_p[:, None])
+    return logits.double() - total + beams.log_p[:, None], token
 
 
 def _choose(
-    ranked: Float[Tensor, "BW V"], log_p: Float[Tensor, "BW V"], beam: int, eos: int
+    ranked: Float[Tensor, "BW N"],
+    log_p: Float[Tensor, "BW N"],
+    token: Int[Tensor, "BW N"],
+    beam: int,
+    eos: int,
 ) -> Candidates:
     """The 2 W continuations of each sentence that are ranked highest, ordered by log P."""
-    V = log_p.shape[1]
-    # 2 W, since at most W of them end. V counts four special ids, so there are that many.
-    chosen = ranked.view(-1, beam * V).topk(2 * beam).indices
-    scores = log_p.view(-1, beam * V).gather(1, chosen)
+    N = log_p.shape[1]
+    # the vocabulary has four special ids, so there are that many
+    chosen = ranked.view(-1, beam * N).topk(2 * beam).indices
+    scores = log_p.view(-1, beam * N).gather(1, chosen)
     values, order = scores.sort(dim=1, descending=True, stable=True)
     chosen = chosen.gather(1, order)
     first = torch.arange(0, len(log_p), beam, device=log_p.device)[:, None]
-    token = chosen % V
-    return Candidates(values, first + chosen // V, token, token == eos)
+    tokens = token.reshape(-1, beam * N).gather(1, chosen)
+    return Candidates(values, first + chosen // N, tokens, tokens == eos)
 
 
 def _finish(
