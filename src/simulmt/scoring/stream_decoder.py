@@ -1,8 +1,7 @@
 """Decodes documents, as streams or sentence by sentence, into what their log holds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -17,68 +16,56 @@ from simulmt.decoding.writing import WORDS, Writing, as_written, unspaced
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
 
-Turn: TypeAlias = tuple[list[str], int]
-"""The documents of a batch, and the place of the word that they read."""
+Turn: TypeAlias = tuple[list[str], tuple[list[int], ...]]
+"""The documents of a batch, and the word that each reads; none if it has ended."""
+_TOGETHER = 64  # documents
 
 
-@dataclass(frozen=True)
-class StreamDecoder:
-    """Decodes the documents of a split as streams.
+@torch.inference_mode()
+def decode_streams(
+    model: Model,
+    split: Split,
+    subwords: Tokenizer,
+    cut: Cut,
+    policy: Policy | None = None,
+    watch: Callable[[list[Turn]], Iterable[Turn]] = iter,
+) -> list[StreamInstance]:
+    """Decode the documents of a split as streams.
 
     Args:
+        model: the translation model, on any device.
         split: the sentences of documents; their ends are not told.
         subwords: the model's vocabulary.
         cut: says where a segment ends in the source.
         policy: commits words of drafts; None for the model's own decision.
-        together: the number of documents that are read together.
+        watch: wraps the loop over the words of each batch of documents, to show its progress.
+
+    Returns:
+        The documents, in their order.
     """
+    eos, size, words = [model.vocabulary.eos], _TOGETHER, dict[str, list[list[int]]]()
+    for name in split.documents:
+        words[name] = [*map(subwords.encode, source_of(split, name).split()), eos]
+    names = sorted(words, key=lambda name: len(words[name]))
+    turns = list[Turn]()
+    for batch in (names[n : n + size] for n in range(0, len(names), size)):
+        together = zip_longest(*(words[name] for name in batch), fillvalue=list[int]())
+        turns += [(batch, now) for now in together]
+    streams = {name: DocumentStream(model, cut, policy) for name in names}
+    for batch, now in watch(turns):
+        DocumentStream.read_words([streams[name] for name in batch], now)
+    return [_written(name, split, streams[name].ended(), subwords) for name in split.documents]
 
-    split: Split
-    subwords: Tokenizer
-    cut: Cut
-    policy: Policy | None = None
-    together: int = 64
 
-    @torch.inference_mode()
-    def __call__(
-        self,
-        model: Model,
-        watch: Callable[[list[Turn]], Iterable[Turn]] = iter,
-    ) -> list[StreamInstance]:
-        """The documents, in their order.
-
-        Args:
-            model: the translation model, on any device.
-            watch: wraps the loop over the words of each batch of documents, to show its progress.
-        """
-        texts, end = (
-            {n: source_of(self.split, n) for n in self.split.documents},
-            model.vocabulary.eos,
-        )
-        words = {n: [*map(self.subwords.encode, t.split()), [end]] for n, t in texts.items()}
-        names = sorted(words, key=lambda name: len(words[name]))
-        batches = [names[n : n + self.together] for n in range(0, len(names), self.together)]
-        turns = [(batch, turn) for batch in batches for turn, _ in enumerate(words[batch[-1]])]
-        found, streams = dict[str, StreamInstance](), list[DocumentStream]()
-        for batch, turn in watch(turns):
-            streams = (
-                streams if turn else [DocumentStream(model, self.cut, self.policy) for _ in batch]
-            )
-            now = [words[name][turn] if turn < len(words[name]) else [] for name in batch]
-            DocumentStream.read_words(streams, now)
-            if turn + 1 == len(words[batch[-1]]):
-                for name, stream in zip(batch, streams, strict=True):
-                    found[name] = self._written(name, texts[name], stream.ended())
-        return [found[name] for name in self.split.documents]
-
-    def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:
-        parts = []
-        for own, written, read in segments:
-            ends = self.subwords.target_words(written.tokens).ends
-            words = self.subwords.words(written.tokens)
-            delays = [written.delays[end - 1] for end in ends]
-            parts.append(Part(words, delays, len(own), read))
-        return document(name, text, parts, self.subwords.writing)
+def _written(
+    name: str, split: Split, segments: Iterable[Segment], subwords: Tokenizer
+) -> StreamInstance:
+    parts = []
+    for own, written, read in segments:
+        ends = subwords.target_words(written.tokens).ends
+        delays = [written.delays[end - 1] for end in ends]
+        parts.append(Part(subwords.words(written.tokens), delays, len(own), read))
+    return document(name, source_of(split, name), parts, subwords.writing)
 
 
 class Part(NamedTuple):
