@@ -25,8 +25,7 @@ from simulmt.alignment.links import (
 from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.figures.trace import trace_tokens
-from simulmt.analysis.studies.aer import attention_links
-from simulmt.analysis.studies.run_set import LinkSource
+from simulmt.analysis.studies.forced import LinkSource, attention_links
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
@@ -206,8 +205,8 @@ def test_links_of_attention_do_not_depend_on_batches():
     subwords = Subwords.train([*SPLIT.sources, *SPLIT.targets], 120)
     model = zoo.model(zoo.MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
     batch = EncodedSplit.encode(SPLIT, subwords).batch
-    together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])], CPU)
-    assert together == attention_links(model, subwords, [batch([i]) for i in range(6)], CPU)
+    together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])])
+    assert together == attention_links(model, subwords, [batch([i]) for i in range(6)])
     layers = [LinkSource("attention", layer, 0) for layer in (0, 1, 2)]
     heads = [LinkSource("position", layer, head) for layer in (1, 2) for head in (1, 2, 3, 4)]
     assert [*together] == layers + heads

@@ -17,8 +17,9 @@ from simulmt.alignment.links import format_links, known_links
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.studies import STUDIES, word_links
 from simulmt.analysis.studies.bins import make_bins, measure, reordering_distance
+from simulmt.analysis.studies.forced import LinkSource
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
-from simulmt.analysis.studies.run_set import DecodedTestSet, LinkSource, RunSet
+from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance
@@ -26,7 +27,7 @@ from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
 from simulmt.files.run_directory import SCORES
 from simulmt.latency import differentiable_average_lagging
-from simulmt.programs.analyse import _Reader, analyse
+from simulmt.programs.analyse import analyse
 from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
 from simulmt.system.disk import read_record, write_json
@@ -102,7 +103,7 @@ def test_initial_delays_are_those_of_the_scores(two):
 
 
 def runs_of(folder: Path) -> RunSet:
-    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 5)
+    return RunSet(folder, find_runs(folder).runs)
 
 
 def test_a_line_goes_along_its_axis(tmp_path):
@@ -203,7 +204,7 @@ def test_other_sentences_than_the_data_hold_are_an_error(tmp_path, monkeypatch):
     other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, oracle())
     with pytest.raises(UserError, match=r"a: sentence 1 of instances\.log"):
         study("by_reordering", other)
-    monkeypatch.setattr(_Reader, "read", lambda *_: TEXT)
+    monkeypatch.setattr(RunSet, "data", TEXT)
     with pytest.raises(UserError, match=r"data=verbfinal.*study=by_length"):
         study("by_reordering", other)
 
@@ -274,7 +275,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
     assert float(span["attention_span_subword"]) == scores.attention_span.value
     found = {int(r["first_delay"]): int(r["sentences"]) for r in study("initial_delay", trained)}
     assert found == scores.initial_delays["word"]
-    decoded = _Reader(None, torch.device("cpu")).decode(trained)
+    decoded = runs_of(trained).decode(trained)
     spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
     # another order of sums
     assert sum(spans) / len(spans) == pytest.approx(scores.attention_span.value, rel=1e-12)
@@ -355,7 +356,7 @@ def test_links_of_a_file_take_the_place_of_those_of_the_data(tmp_path):
 def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monkeypatch):
     make(tmp_path / "a", "mma_il", {}, oracle())
     make(tmp_path / "b", "wait_k", {}, wait_k(2))
-    monkeypatch.setattr(_Reader, "read", lambda *_: TEXT)
+    monkeypatch.setattr(RunSet, "data", TEXT)
     lines = dict(zip(SPLIT.targets, SPLIT.links, strict=True))
     asked = []
 
@@ -381,7 +382,7 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
         LinkSource("attention", 1, 0): [frozenset() for _ in gold],
         LinkSource("position", 1, 2): [one.sure for one in gold],
     }
-    monkeypatch.setattr(_Reader, "attend", lambda *_: looked)
+    monkeypatch.setattr(RunSet, "attend", lambda *_: looked)
     found = [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in study("aer", tmp_path)]
     assert found[:2] == [("attention", "all", "all", 0), ("attention", "1", "all", 1)]
     assert found[2:] == [("position", "1", "2", 0)]
@@ -401,7 +402,7 @@ def test_the_oracle_is_faithful_and_wait_1_guesses(tmp_path, monkeypatch):
     make(tmp_path / "oracle", "mma_il", {"lambda": 0.1}, oracle())
     make(tmp_path / "one", "wait_k", {"mechanism.k": 1}, forced_at(1))
     forced = {"oracle": oracle(), "one": forced_at(1)}
-    monkeypatch.setattr(_Reader, "force", lambda _, run: forced[run.name])
+    monkeypatch.setattr(RunSet, "force", lambda _, run: forced[run.name])
     found = study("faithfulness", tmp_path)
     rows = {(row["folder"], row["of"]): row for row in found}
     assert rows.keys() == {(name, of) for name in forced for of in ("output", "reference")}
@@ -419,8 +420,8 @@ def test_the_oracle_is_faithful_and_wait_1_guesses(tmp_path, monkeypatch):
 
 
 def test_the_attention_of_a_run_links_words(trained):
-    reader = _Reader(None, torch.device("cpu"))
-    split = reader.read(trained).splits["test"]
+    reader = runs_of(trained)
+    split = reader.data.splits["test"]
     pairs = [*zip(split.sources, split.targets, strict=True)]
     attended = reader.attend(trained)[LinkSource("attention", 0, 0)]
     assert reader.link(trained, [*pairs, ("", "a"), pairs[2]]) == [*attended, set(), attended[2]]
@@ -438,7 +439,7 @@ def test_evaluations_by_a_policy_are_systems_too(two, monkeypatch):
     write_instances(folder / "instances.log", wait_k(2))
     early = evaluate_run(run, "early", make_scores(20, 1), dials={"k": 2})  # sorted first
     write_instances(early / "instances.log", wait_k(2))
-    monkeypatch.setattr(_Reader, "force", lambda *_: forced_at(4))
+    monkeypatch.setattr(RunSet, "force", lambda *_: forced_at(4))
     rows = study("faithfulness", two, "decodings=true")
     times = Counter(row["folder"].rpartition("/")[2] for row in rows)
     assert times == {"k1": 2, "k4": 2, "hold": 1, "early": 1}  # evaluations are not forced

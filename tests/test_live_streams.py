@@ -21,7 +21,7 @@ from simulmt.decoding.stream_instance import Boundary
 from simulmt.live.interpreter import END, Event, print_events, print_translation
 from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.models.model import Model
-from simulmt.scoring.stream_decoder import StreamDecoder
+from simulmt.scoring.stream_decoder import decode_streams
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_events_are_what_evaluate_decodes(mechanism: str, cut: str) -> None:
     ends = 0
     for seed in range(2):
         model = a_model(mechanism, seed=seed)
-        for found in StreamDecoder(split, subwords, CUTS[cut])(model):
+        for found in decode_streams(model, split, subwords, CUTS[cut]):
             words = found.text.split()
             events = told(model, cut, [*words[:5], END, *words[5:], END, END])
             written = [event for event in events if event.action == "WRITE"]

@@ -14,7 +14,7 @@ from simulmt.models.model import Model
 
 
 class StreamTranslator:
-    """Translates one stream after another, with the words, delays and cuts of `StreamDecoder`.
+    """Translates one stream after another, with the words, delays and cuts of `decode_streams`.
 
     Args:
         model: in evaluation mode; it writes before it has read the whole source.

@@ -18,7 +18,7 @@ from simulmt.models.model import Model
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.scores import Figures
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.scoring.stream_decoder import StreamDecoder, joined, segments_of
+from simulmt.scoring.stream_decoder import decode_streams, joined, segments_of
 from simulmt.scoring.stream_oracle import oracle_scores
 from simulmt.scoring.stream_score import score_streams
 from simulmt.system.console import say, watch
@@ -90,7 +90,7 @@ class DocumentDecoding:
                     f"beam={self.search.beam} with sentences={STREAM}, whose drafts are greedy: "
                     "leave out beam"
                 )
-            return StreamDecoder(split, subwords, chosen, self.policy)(model, watch)
+            return decode_streams(model, split, subwords, chosen, self.policy, watch)
         if self.sentences == LINES:
             cut = split
         elif self.sentences == PUNCTUATION:

@@ -1,7 +1,6 @@
 """Decodes documents, as streams or sentence by sentence, into what their log holds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -17,62 +16,53 @@ from simulmt.decoding.writing import WORDS, Writing, as_written, unspaced
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
 
+_TOGETHER = 64  # documents
 
-@dataclass(frozen=True)
-class StreamDecoder:
-    """Decodes the documents of a split as streams.
+
+@torch.inference_mode()
+def decode_streams(
+    model: Model,
+    split: Split,
+    subwords: Tokenizer,
+    cut: Cut,
+    policy: Policy | None = None,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> list[StreamInstance]:
+    """Decode the documents of a split as streams.
 
     Args:
+        model: the translation model, on any device.
         split: the sentences of documents; their ends are not told.
         subwords: the model's vocabulary.
         cut: says where a segment ends in the source.
         policy: commits words of drafts; None for the model's own decision.
-        together: the number of documents that are read together.
+        watch: wraps a count of the words, to show the progress.
+
+    Returns:
+        The documents, in their order.
     """
+    eos, words = [model.vocabulary.eos], dict[str, list[list[int]]]()
+    for name in split.documents:
+        words[name] = [*map(subwords.encode, source_of(split, name).split()), eos]
+    progress = iter(watch(range(sum(map(len, words.values())))))
+    streams = {name: DocumentStream(model, cut, policy) for name in words}
+    names = sorted(words, key=lambda name: len(words[name]))
+    for first in range(0, len(names), _TOGETHER):
+        batch = names[first : first + _TOGETHER]
+        counted = [(word for word, _ in zip(words[name], progress, strict=False)) for name in batch]
+        DocumentStream.read_on([streams[name] for name in batch], counted)
+    return [_written(name, split, streams[name].ended(), subwords) for name in split.documents]
 
-    split: Split
-    subwords: Tokenizer
-    cut: Cut
-    policy: Policy | None = None
-    together: int = 64
 
-    @torch.inference_mode()
-    def __call__(
-        self,
-        model: Model,
-        watch: Callable[[range], Iterable[int]] = iter,
-    ) -> list[StreamInstance]:
-        """The documents, in their order.
-
-        Args:
-            model: the translation model, on any device.
-            watch: wraps a count of the words, to show the progress.
-        """
-        texts = {name: source_of(self.split, name) for name in self.split.documents}
-        end = [model.vocabulary.eos]
-        words = {n: [*map(self.subwords.encode, t.split()), end] for n, t in texts.items()}
-        progress = iter(watch(range(sum(map(len, words.values())))))
-        names = sorted(words, key=lambda name: len(words[name]))
-        found = dict[str, StreamInstance]()
-        for first in range(0, len(names), self.together):
-            batch = names[first : first + self.together]
-            streams = [DocumentStream(model, self.cut, self.policy) for _ in batch]
-            counted = [
-                (word for word, _ in zip(words[name], progress, strict=False)) for name in batch
-            ]
-            DocumentStream.read_on(streams, counted)
-            for name, stream in zip(batch, streams, strict=True):
-                found[name] = self._written(name, texts[name], stream.ended())
-        return [found[name] for name in self.split.documents]
-
-    def _written(self, name: str, text: str, segments: Iterable[Segment]) -> StreamInstance:
-        parts = []
-        for own, written, read in segments:
-            ends = self.subwords.target_words(written.tokens).ends
-            words = self.subwords.words(written.tokens)
-            delays = [written.delays[end - 1] for end in ends]
-            parts.append(Part(words, delays, len(own), read))
-        return document(name, text, parts, self.subwords.writing)
+def _written(
+    name: str, split: Split, segments: Iterable[Segment], subwords: Tokenizer
+) -> StreamInstance:
+    parts = []
+    for own, written, read in segments:
+        ends = subwords.target_words(written.tokens).ends
+        delays = [written.delays[end - 1] for end in ends]
+        parts.append(Part(subwords.words(written.tokens), delays, len(own), read))
+    return document(name, source_of(split, name), parts, subwords.writing)
 
 
 class Part(NamedTuple):

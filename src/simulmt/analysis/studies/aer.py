@@ -1,24 +1,13 @@
 """The alignment error rate of attention, by hand-made alignments: Luong et al. (2015), table 6."""
 
-from collections.abc import Iterable
-
-import torch
 from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
-from simulmt.alignment.links import Links
 from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
 from simulmt.analysis.figures.style import COLOURS, DARK, Style
 from simulmt.analysis.runs.run import Row
-from simulmt.analysis.studies.forced import forced_words
-from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
-from simulmt.attention.attention import Attention
-from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.forced import Forced, stops, strongest, word_weights
-from simulmt.decoding.word_map import WordMap
+from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
 from simulmt.errors import UserError
-from simulmt.models.model import Model
-from simulmt.objective.batch import Batch
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
 _OF_HEAD = "where a head stops"
@@ -65,45 +54,3 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     nothing = Line2D([], [], linestyle="", label="nothing is linked")
     draw_legend(figure, [shown[kind] for kind in _STYLES if kind in shown] or [nothing])
     return Result(figure, rows)
-
-
-def attention_links(
-    model: Model, subwords: Tokenizer, batches: Iterable[Batch], device: torch.device
-) -> AttentionLinks:
-    """Force a model to write the references, and return the links of each word by source.
-
-    - `attention` links the word with the most attention: the mean over the heads of a layer, and
-      the mean over all layers.
-    - `position` links the word at which a head of a learned schedule stopped.
-
-    Args:
-        model: The model in evaluation mode, on `device`.
-        subwords: The model's vocabulary.
-        batches: All sentences of a split, in any order.
-        device: The model's device.
-    """
-    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-    rows: dict[int, dict[LinkSource, Links]] = {}
-    for index, forced, words, written in forced_words(model, subwords, batches, device):
-        source = WordMap((*words, max(words, default=0) + 1))  # EOS
-        rows[index] = _links(forced, source, written, heads if model.mechanism.learned else [])
-    sources = rows[min(rows)] if rows else {}
-    return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
-
-
-def _links(
-    forced: Forced, source: WordMap, target: WordMap, heads: list[int]
-) -> dict[LinkSource, Links]:
-    """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
-    weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
-    layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
-    layers |= dict(enumerate(weights.swapaxes(0, 1), start=1))
-    links = {
-        LinkSource("attention", layer, 0): strongest(word_weights(attention, source, target))
-        for layer, attention in layers.items()
-    }
-    names = [(layer, head) for layer, n in enumerate(heads, 1) for head in range(1, n + 1)]
-    for place, (layer, head) in enumerate(names):
-        positions = forced.positions[: len(target), place]
-        links[LinkSource("position", layer, head)] = stops(positions, source, target)
-    return links

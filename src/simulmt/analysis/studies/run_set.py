@@ -1,24 +1,38 @@
 """The runs that a study is made from, and the result that the study returns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
 
+import torch
 from matplotlib.figure import Figure
 
 from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.figures.panels import save
 from simulmt.analysis.page import REMEDY, write_rows
 from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.studies.forced import AttentionLinks, attention_links, forced_words
 from simulmt.analysis.tables.names import run_names
+from simulmt.attention.attention import Attention
+from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
+from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import INSTANCES
-from simulmt.system.disk import writing
+from simulmt.files.run_directory import CONFIG, INSTANCES
+from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
+from simulmt.parts.builders import build_corpus, build_search
+from simulmt.parts.configuration import Setup
+from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained, text_cache
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.console import watch
+from simulmt.system.disk import read_json, writing
 
+CPU = torch.device("cpu")
 _OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
 
 
@@ -36,47 +50,70 @@ class DecodedTestSet:
     heads: Sequence[int]
 
 
-class LinkSource(NamedTuple):
-    """The part of a model that gives links; layer and head count from 1, 0 means all."""
-
-    what: str
-    """`attention`, or `position`: where a head stops."""
-    layer: int
-    head: int
-
-
-AttentionLinks: TypeAlias = Mapping[LinkSource, Sequence[Links]]
-"""The links of each sentence, in their order, for each source."""
-
-
 @dataclass(frozen=True)
 class RunSet:
-    """The runs of a study, and functions that load or compute more from a run directory.
+    """The runs of a study, and what their data and models say.
 
     Attributes:
         folder: The folder that was searched for runs.
         runs: Finished runs, at least one, all tested on the same data.
-        read: Returns the data of a run directory, with word alignments where there are any.
-        decode: Decodes the test set of a run directory with the run's checkpoint.
-        attend: Forces that checkpoint to write the references of the test set, and returns the
-            word alignments in its attention.
-        force: Forces that checkpoint in the same way, and returns the references with the delays at
-            which it writes them.
-        link: Returns the word alignments of sentence pairs in the attention of a model.
+        root: The folder of the text files, if they have moved.
+        device: The device of the models.
     """
 
     folder: Path
     runs: Sequence[Run]
-    read: Callable[[Path], Corpus]
-    decode: Callable[[Path], DecodedTestSet]
-    attend: Callable[[Path], AttentionLinks]
-    force: Callable[[Path], Sequence[Instance]]
-    link: Callable[[Path, Sequence[tuple[str, str]]], Sequence[Links]]
+    root: Path | None = None
+    device: torch.device = CPU
 
-    @property
+    @cached_property
     def data(self) -> Corpus:
-        """The data that all runs were tested on."""
-        return self.read(self.folder / self.runs[0].home)
+        """The data that all runs were tested on, with word alignments where there are any."""
+        setup = Setup.of(read_json(self.folder / self.runs[0].home / CONFIG))
+        return build_corpus(setup.data, self.root, text_cache(setup.cache))
+
+    def decode(self, run: Path) -> DecodedTestSet:
+        """Return the test set, decoded as `train.py` decoded it."""
+        trained, model, split = self._test_set(run)
+        encoded = EncodedSplit.encode(split, trained.subwords)
+        search = build_search(trained.setup.decoding, model)
+        tokens = 2 * trained.setup.batch_tokens
+        decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
+        parts = () if model.mechanism.clocked else model.modules()  # a clock decides for all heads
+        heads = [part.heads for part in parts if isinstance(part, Attention)]
+        return DecodedTestSet(decoder(model), heads)
+
+    def attend(self, run: Path) -> AttentionLinks:
+        """Return where the model attends while it is given the references of the test set."""
+        trained, model, split = self._test_set(run)
+        return attention_links(model, trained.subwords, _batches(trained, split))
+
+    def force(self, run: Path) -> list[Instance]:
+        """Return the references of the test set, with the delays of a model that writes them."""
+        trained, model, split = self._test_set(run)
+        forced = forced_words(model, trained.subwords, _batches(trained, split, "forcing"))
+        delays = {i: target.delays(own.read.tolist(), source) for i, own, source, target in forced}
+        pairs = zip(split.sources, split.targets, strict=True)
+        return [Instance(i, x, y, y, delays[i]) for i, (x, y) in enumerate(pairs)]
+
+    def link(self, aligner: Path, pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        """Return the links of sentence pairs in the attention of a model, a mean over its layers.
+
+        A pair with an empty side has no links.
+        """
+        trained = checkpoint.load(aligner)
+        filled = [pair for pair in pairs if all(pair)]
+        split = Split([source for source, _ in filled], [target for _, target in filled])
+        model, batches = trained.build().to(self.device), _batches(trained, split, "aligning")
+        found = attention_links(model, trained.subwords, batches)
+        links = dict(zip(filled, next(iter(found.values())), strict=True))  # of all layers
+        return [links.get(pair, frozenset()) for pair in pairs]
+
+    def _test_set(self, run: Path) -> tuple[Trained, Model, Split]:
+        """Return a trained model of a run, and its test set."""
+        trained = checkpoint.load(run)
+        split = trained.own_split("test", self.root)
+        return trained, trained.build().to(self.device), split
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
@@ -98,6 +135,12 @@ class RunSet:
                 where = f"{run.path}: sentence {one.index + 1} of {INSTANCES}"
                 raise UserError(f"{where} is not in the run's test set; decode again")
         return instances
+
+
+def _batches(trained: Trained, split: Split, what: str = "") -> Iterator[Batch]:
+    encoded = EncodedSplit.encode(split, trained.subwords)
+    order = ordered_batches(encoded.lengths, 2 * trained.setup.batch_tokens)
+    return map(encoded.batch, watch(order, what) if what else order)
 
 
 @dataclass(frozen=True)
