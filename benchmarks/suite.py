@@ -23,6 +23,7 @@ from pathlib import Path
 import ddp
 import decoding
 import future_guided
+import generation
 import growth
 import guard
 import likelihood
@@ -43,6 +44,7 @@ SUBJECTS: dict[str, Measure] = {
     "future_guided": future_guided.measure,
     "recurrent": recurrent.measure,
     "decoding": decoding.measure,
+    "generation": lambda repeats: generation.measure(max(1, repeats // 2)),
     "growth": growth.measure,
     "guard": guard.measure,
     "start": start.measure,

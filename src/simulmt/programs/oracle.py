@@ -23,7 +23,7 @@ from simulmt.files.run_directory import run_of
 from simulmt.latency import METRICS
 from simulmt.models.model import Model
 from simulmt.options import OneOrMany, Tokens, Weight, construct
-from simulmt.parts.builders import pick_device
+from simulmt.parts.builders import build_mechanism, pick_device
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 from simulmt.scoring.score import UnitDelays, latencies
@@ -55,6 +55,10 @@ class OracleOptions:
             raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
 
 
+ALL = 1_000_000
+"""The k with which a wait-k model reads all of a prefix first."""
+
+
 @enough_memory("batch_tokens")
 def oracle(cfg: DictConfig) -> None:
     """Write the lists and their latencies, for each epsilon.
@@ -67,12 +71,14 @@ def oracle(cfg: DictConfig) -> None:
     home = trained.path if trained.path.is_dir() else run_of(trained.path) or trained.path.parent
     folder = options.to or home / "oracle"
     check_writable(folder)
-    model = trained.build().to(device)
-    if not model.mechanism.offline:
+    mechanism = build_mechanism(trained.setup.mechanism)
+    if not mechanism.offline and "k" not in mechanism.dials:
         raise UserError(
-            f"checkpoint={options.checkpoint} has mechanism={model.mechanism.name}, which does not "
-            "read the whole sentence first: give an offline model, such as of mechanism=soft"
+            f"checkpoint={options.checkpoint} has mechanism={mechanism.name}, which does not "
+            "read the whole sentence first: give an offline model, such as of mechanism=soft, or "
+            "one that waits for k words"
         )
+    model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
     if options.source and options.target:
         split, name = read_pairs([FilePair(options.source, options.target)]), options.source.stem
     else:
