@@ -17,7 +17,7 @@ from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_lists
 from simulmt.models.model import Model
 from simulmt.programs.evaluate import evaluate
-from simulmt.programs.oracle import oracle
+from simulmt.programs.oracle import ALL, oracle
 from small_runs import LONGER, configuration
 
 TARGETS = [[5, 9, 6, 7, 8], [6, 5], [7]]
@@ -42,12 +42,15 @@ def literal(made: Model, prefix: torch.Tensor, target: list[int]) -> list[float]
         ("soft", "transformer", {"encoder": "bidirectional"}),
         ("soft", "transformer", {"encoder": "causal"}),
         ("luong_global", "luong", {}),
+        ("wait_k", "transformer", {}),
+        ("multi_path", "rnmt_plus", {}),
     ],
 )
 def test_likelihoods_of_all_prefixes_are_those_of_each_alone(
     name: str, kind: str, sizes: dict
 ) -> None:
-    made = zoo.model(zoo.MECHANISMS[name], kind=kind, **sizes)
+    chosen = zoo.MECHANISMS[name]
+    made = zoo.model(chosen | {"k": ALL} if "k" in chosen else chosen, kind=kind, **sizes)
     source, mask = zoo.sentences(3, 8)
     target = torch.tensor([[*row, zoo.EOS, *[zoo.PAD] * (5 - len(row))] for row in TARGETS])
     begins = torch.full_like(target[:, :1], zoo.BOS)
