@@ -63,10 +63,10 @@ def report(options: Config, home: Path = Path()) -> None:
     rows = {names[run.folder]: run.scores for run in listed.runs}
     scored = {names[run.folder]: run.scored for run in listed.runs}
     left = left_columns(listed.runs, chosen.training, lines.run_names)
-    console.print(score_table(rows, left, chosen.convention, chosen.unit, scored))
-    with writing(chosen.to, REMEDY):
+    with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
+    console.print(score_table(rows, left, chosen.convention, chosen.unit, scored))
     for run in (run for run in listed.runs if run.foreign):
         if missing := [name for name in chosen.latency if run.value(name) is None]:
             say(f"not drawn: {run.mechanism}: its log has no {', '.join(missing)} in {run.unit}s")
