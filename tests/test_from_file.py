@@ -162,6 +162,12 @@ def test_what_an_own_log_adds(tmp_path: Path) -> None:
         FromFile(path, "subword").on(["x y"])
 
 
+def test_a_log_has_characters_unspaced(tmp_path: Path) -> None:
+    """A text whose words are characters is spaced out once it is read; a log has it as written."""
+    path = written(tmp_path / "log", [{"source": "你好吗", "prediction": "a b", "delays": [1, 3]}])
+    assert FromFile(path).on(["你 好 吗"]) == [Replay((1,))]
+
+
 def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
     line = {"input": "x y", "output": "a", "policy": [2]}
     path = tmp_path / "lists"

@@ -89,7 +89,7 @@ class FromFile(DraftPolicy):
 
     def _replay(self, number: int, one: Recorded, source: str) -> Replay:
         words, where = source.split(), f"policy.file={self.file}, sentence {number}"
-        if one.source and one.source.split() != words:
+        if one.source and "".join(one.source.split()) != "".join(words):  # characters: unspaced
             raise UserError(
                 f"{where}: its source is {one.source[:60]!r}, that of the text {source[:60]!r}: "
                 "give a file of the same text"
