@@ -2,6 +2,8 @@
 
 Each row of a weight matrix, and each vector that it multiplies, is rounded to 8 bits with a scale
 of its own; the sums are exact. So the product of a vector does not depend on the others of a batch.
+
+The operators are oneDNN's, as `torch.compile` uses them. torchao's need `torch.compile` to be fast.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,6 +19,8 @@ from simulmt.errors import UserError
 
 LEVELS = 127
 """The largest rounded value."""
+VNNI = ("avx512_vnni", "avx_vnni")
+"""The instructions for 8-bit products, of which the processor needs one; others may overflow."""
 ZERO = 128
 """What stands for 0 in a rounded vector, which oneDNN takes without a sign."""
 
@@ -29,7 +33,8 @@ class EightBit:
     """As oneDNN reads it."""
     scale: Float[Tensor, "N"]
     """A rounded value of 1 stands for so much."""
-    offset: Tensor
+    offset: Int[Tensor, "N"]
+    """What stands for 0 in each row of the matrix: 0."""
 
     @classmethod
     def of(cls, weight: Float[Tensor, "N D"]) -> "EightBit":
@@ -38,7 +43,7 @@ class EightBit:
         Raises:
             UserError: the processor has no 8-bit products.
         """
-        if not {"avx512_vnni", "avx_vnni"} & {has for has, true in _processor().items() if true}:
+        if not any(_processor().get(name) for name in VNNI):
             raise UserError(
                 "weights=int8 needs a processor with VNNI, such as Intel's since 2019 and AMD's "
                 "since 2022: leave out weights"
