@@ -158,9 +158,7 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
 
     With `test` they are evaluations of that text; the one that decodes as the run did, too.
     """
-    seen: list[tuple[Mapping[str, float | str], Mapping[str, Any]]] = (
-        [({}, {})] if test is None else []
-    )
+    seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
     for place in sorted(run.path.glob(f"{files.EVALUATION}/*/{files.EVALUATED}")):
         try:
             scores = read_record(place, Scores)
@@ -186,7 +184,7 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         )
 
 
-def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float | str] | None:
+def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:
     """Return the options in which a decoding of the run's test set differs; None for other text.
 
     Drafts of a policy are greedy if nothing else was asked for.
@@ -196,17 +194,13 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
         return None
     if test is not None:
         own = replace(own, split=test, text=decoding.text)
-    chosen = ["beam", "length_penalty", "dials", "policy", "weights"]
+    chosen = ["beam", "length_penalty", "dials", "policy"]
     if run.training is None:  # an exported model, whose checkpoint is its folder under any name
         chosen.append("checkpoint")
     if replace(decoding, **{key: getattr(own, key) for key in chosen}) != own:
-        return None  # another checkpoint, split or text, or a stopwatch
+        return None  # another checkpoint, split or text, other weights, or a stopwatch
     dials = {**run.traits.dials, **own.dials}
-    turned: dict[str, float | str] = {
-        name: value for name, value in decoding.dials.items() if value != dials.get(name)
-    }
-    if decoding.weights != own.weights:
-        turned["weights"] = decoding.weights
+    turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
     if decoding.policy and decoding.beam == 1:  # the usual one
         return turned
     if decoding.beam != own.beam:

@@ -65,7 +65,7 @@ class Run:
     test_set: str = ""
     training: Training | None = None
     provenance: Provenance | None = None
-    turned: Mapping[str, float | str] = field(default_factory=dict)
+    turned: Mapping[str, float] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     convention: str = "paper"
     unit: str = "word"
