@@ -24,12 +24,12 @@ from steps import AFTER_WARM_UP, Step, batch, model, peak_bytes
 from torch import nn
 
 from simulmt.attention import Moment
-from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective.batch import Batch
-from simulmt.parts.builders import build_objective
-from simulmt.parts.configuration import Configuration
-from simulmt.programs.teacher import choose_teacher
+from simulmt.objective.teacher import Joint
+from simulmt.options import Config
+from simulmt.parts.builders import build_model, build_objective
+from simulmt.programs.teacher import FULL
 
 LENGTH = 25
 
@@ -63,7 +63,14 @@ TARGETS = {"wait-k + AEL": 1.15, "wait-k + AEL + teacher": 2.3}
 COLUMNS = ("model", "system", "seconds", "times", "times_low", "times_high", "memory_MiB", "memory")
 
 
-NO_DATA = Manifest("", "", "", "", SubwordsRecord("", 0), {})
+def joint(config: Config, vocabulary: Vocabulary) -> Joint | None:
+    """The teacher of a configuration; None without one."""
+    options = dict(config["teacher"])
+    if options.pop("kind") == "none":
+        return None
+    own = {k: v for k, v in config["model"].items() if k != "average_embedding"}
+    own["encoder"] = options.pop("encoder")
+    return Joint(build_model(own, FULL, vocabulary), **options)
 
 
 def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
@@ -72,7 +79,7 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     config = configuration(f"model={size.model}", *system, *overrides)
     config["data"]["subwords"]["size"] = size.vocabulary
     student = model(config)
-    teacher = choose_teacher(Configuration.of(config))(NO_DATA, Vocabulary(size.vocabulary))
+    teacher = joint(config, Vocabulary(size.vocabulary))
     objective = build_objective(config["objective"], teacher)
     both = nn.ModuleList([student, objective]).train()
     adam = torch.optim.Adam(both.parameters(), lr=1e-4, fused=True)

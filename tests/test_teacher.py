@@ -46,7 +46,7 @@ def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
     student, full = models()
     data = batch()
     states = student.encode(data.source, data.source_mask)
-    guidance = Joint(full, 0.5)(data, states)
+    guidance = Joint(full, 0.5)(data, states, student.decode(states, data.target_input))
     own = full(data.source, data.source_mask, data.target_input)
     nll = token_losses(own.states, own.output, data.target, data.target_mask).nll.sum()
     taught = full.encode(data.source, data.source_mask)

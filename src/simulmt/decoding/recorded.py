@@ -8,6 +8,7 @@ A file is a JSON list or has an object on each line; it may end in `.gz`. Each s
 """
 
 import gzip
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -91,3 +92,30 @@ def read_recorded(path: Path) -> list[Recorded]:
             "an instances.log, or lists with `rw` or `policy`"
         ) from None
     return [one for _, one in sorted(enumerate(found), key=lambda pair: pair[1].index or 0)]
+
+
+def read_for(sources: Sequence[str], path: Path, option: str) -> list[Recorded]:
+    """The sentences of a file, one for each source sentence.
+
+    Args:
+        sources: words between spaces.
+        path: the file.
+        option: the option that names it, for messages.
+
+    Raises:
+        UserError: as for `read_recorded`, or the file is of another text.
+    """
+    found = read_recorded(path)
+    if len(found) != len(sources):
+        raise UserError(
+            f"{option}={path} has {len(found):,} sentences, the text {len(sources):,}: give a file "
+            "of the same text"
+        )
+    for number, (one, source) in enumerate(zip(found, sources, strict=True), 1):
+        # a file may lack the spaces between characters
+        if one.source and "".join(one.source.split()) != "".join(source.split()):
+            raise UserError(
+                f"{option}={path}, sentence {number}: its source is {one.source[:60]!r}, that of "
+                f"the text {source[:60]!r}: give a file of the same text"
+            )
+    return found

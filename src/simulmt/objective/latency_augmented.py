@@ -96,12 +96,12 @@ class LatencyAugmented(Objective):
         return ""
 
     def needs_delays(self) -> bool:
-        """True if a latency weight is above 0."""
-        return self.lambda_ > 0 or self.lambda_var > 0
+        """True if a latency weight is above 0, or a teacher knows when to write."""
+        return self.grows() or (self.teacher is not None and self.teacher.delays)
 
     def grows(self) -> bool:
         """True if a latency weight is above 0."""
-        return self.needs_delays()
+        return self.lambda_ > 0 or self.lambda_var > 0
 
     def weights(self, update: int) -> Mapping[str, float]:
         """The weight of the latency under the name `lambda`."""
@@ -123,7 +123,7 @@ class LatencyAugmented(Objective):
             loss = loss.plus(pointed, "boundary")
         if self.teacher is None or not self.training:
             return loss
-        guidance = self.teacher(batch, source)
+        guidance = self.teacher(batch, source, translation)
         return loss._replace(
             total=loss.total + guidance.total,
             per_token={**loss.per_token, **guidance.per_token},

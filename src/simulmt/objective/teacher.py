@@ -1,4 +1,4 @@
-"""A full-sentence model that teaches an incremental encoder to anticipate.
+"""Teachers add terms to a student's loss; a full-sentence model teaches its encoder to anticipate.
 
 Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Translation":
 
@@ -11,7 +11,7 @@ A saved or exported model holds none of the teacher's.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import Source
 from simulmt.models.model import Model
+from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
 from simulmt.options import Weight, limited
@@ -32,15 +33,33 @@ class Guidance(NamedTuple):
     per_token: Mapping[str, Float[Tensor, ""]]
     """`teacher_nll`: negative log-likelihood of the teacher in nats; empty if it is not trained."""
     per_sentence: Mapping[str, Float[Tensor, ""]]
-    """`distance`: squared distance of the encoders' states, a mean over each sentence's tokens."""
+    """`distance`: squared distance of the encoders' states, a mean over each sentence's tokens;
+    `stops`: how far heads stop from recorded stops."""
+
+
+class Teacher(nn.Module, ABC):
+    """Adds terms to the loss of a student, in training only."""
+
+    delays: ClassVar[bool] = False
+    """True if it teaches the student when to write."""
+
+    @abstractmethod
+    def forward(self, batch: Batch, student: Source, translation: Translation) -> Guidance:
+        """The terms of the teacher for a batch.
+
+        Args:
+            batch: the sentence pairs.
+            student: the batch's source sentences, encoded by the student.
+            translation: of the batch, by the student.
+        """
 
 
 @limited
-class Teacher(nn.Module, ABC):
-    """Adds terms to the loss of a student.
+class FutureGuide(Teacher):
+    """A model that reads the whole sentence first, and draws the student's encoder to its own.
 
     Args:
-        model: the teacher, which reads the whole sentence first.
+        model: the teacher.
         lambda_kd: weight of the distance.
     """
 
@@ -49,20 +68,11 @@ class Teacher(nn.Module, ABC):
         self.model = model
         self.lambda_kd = lambda_kd
 
-    @abstractmethod
-    def forward(self, batch: Batch, student: Source) -> Guidance:
-        """The terms of the teacher for a batch.
 
-        Args:
-            batch: the sentence pairs.
-            student: the batch's source sentences, encoded by the student.
-        """
-
-
-class Joint(Teacher):
+class Joint(FutureGuide):
     """A teacher that is trained beside the student; the distance has gradients for both."""
 
-    def forward(self, batch: Batch, student: Source) -> Guidance:
+    def forward(self, batch: Batch, student: Source, translation: Translation) -> Guidance:
         """The teacher's own negative log-likelihood, and the distance."""
         source = self.model.encode(batch.source, batch.source_mask)
         states, output, *_ = self.model.decode(source, batch.target_input)
@@ -72,14 +82,14 @@ class Joint(Teacher):
         return Guidance(nll + self.lambda_kd * apart, *logged)
 
 
-class Pretrained(Teacher):
+class Pretrained(FutureGuide):
     """A teacher that has been trained before and is not trained further."""
 
     def __init__(self, model: Model, lambda_kd: Weight) -> None:
         frozen = model.requires_grad_(False).train()  # Lightning warns of one in eval mode
         super().__init__(frozen, lambda_kd)
 
-    def forward(self, batch: Batch, student: Source) -> Guidance:
+    def forward(self, batch: Batch, student: Source, translation: Translation) -> Guidance:
         """The distance; the teacher has no dropout."""
         self.model.eval()
         with torch.no_grad():

@@ -5,22 +5,25 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
-from simulmt.data.manifest import Manifest, check_manifest
+from simulmt.data.manifest import check_manifest
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.recorded import Recorded, read_for
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.reencoding import REENCODING
-from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective.recorded_stops import RecordedStops
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
 from simulmt.options import Weight, construct, pick
-from simulmt.parts.builders import build_model, outline_model
+from simulmt.parts.builders import build_mechanism, build_model, outline_model
 from simulmt.parts.configuration import Configuration
+from simulmt.programs.data import RunData
 from simulmt.saved import checkpoint as checkpoints
 from simulmt.saved.trained import Trained
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
-BuildTeacher: TypeAlias = Callable[[Manifest, Vocabulary], Teacher | None]
-"""Builds a teacher for data, given as their manifest, and a vocabulary."""
+BuildTeacher: TypeAlias = Callable[[RunData], Teacher | None]
+"""Builds the teacher of a run from its data."""
 
 
 def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
@@ -45,7 +48,7 @@ def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
 
 def without_teacher(config: Configuration) -> BuildTeacher:
     """`teacher=none`."""
-    return lambda manifest, vocabulary: None
+    return lambda data: None
 
 
 def joint_teacher(encoder: str, lambda_kd: Weight, config: Configuration) -> BuildTeacher:
@@ -64,7 +67,11 @@ def joint_teacher(encoder: str, lambda_kd: Weight, config: Configuration) -> Bui
     student = {k: v for k, v in config.model.items() if k != "average_embedding"}
     options = student | {"encoder": encoder}
     outline_model(options, FULL)
-    return lambda manifest, vocabulary: Joint(build_model(options, FULL, vocabulary), lambda_kd)
+
+    def build(data: RunData) -> Teacher:
+        return Joint(build_model(options, FULL, data.subwords.vocabulary), lambda_kd)
+
+    return build
 
 
 def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Configuration) -> BuildTeacher:
@@ -82,17 +89,64 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Configuratio
             f"{width}, so their states cannot be compared: set model.dim={model.dim}"
         )
 
-    def build(manifest: Manifest, vocabulary: Vocabulary) -> Teacher:
-        check_manifest(trained.manifest, manifest, [])  # the same subwords and languages
+    def build(data: RunData) -> Teacher:
+        check_manifest(trained.manifest, data.manifest, [])  # the same subwords and languages
         return Pretrained(model, lambda_kd)
 
     return build
+
+
+def recorded_stops(file: Path, weight: Weight, config: Configuration) -> BuildTeacher:
+    """`teacher=stops`: what to have read before each reference word, such as by `simulmt oracle`.
+
+    Args:
+        file: a file as of `simulmt.decoding.recorded`, of the training pairs.
+        weight: of the score.
+        config: the configuration of the run.
+    """
+    option = f"teacher.file={file}"
+    if not (mechanism := build_mechanism(config.mechanism)).learned:
+        raise UserError(
+            f"{option} with mechanism={mechanism.name}, whose decisions have no gradient: choose a "
+            "mechanism with learned heads, such as mma_il, or teacher=none"
+        )
+    if config.data.get("documents"):
+        raise UserError(f"{option} has sentences: set data.documents=false, or teacher=none")
+    if not file.is_file():
+        raise UserError(f"{option} does not exist: write it with simulmt oracle split=train")
+
+    def build(data: RunData) -> Teacher:
+        split, subwords = data.corpus.splits["train"], data.subwords
+        found = read_for(split.sources, file, "teacher.file")
+        pairs = enumerate(zip(found, split.sources, split.targets, strict=True), 1)
+        stops = (stops_of(f"{option}, sentence {n}", subwords, *pair) for n, pair in pairs)
+        return RecordedStops(stops, weight)
+
+    return build
+
+
+def stops_of(where: str, subwords: Tokenizer, one: Recorded, source: str, target: str) -> list[int]:
+    """The source tokens read before each token of a reference; before its EOS all of them.
+
+    Raises:
+        UserError: the reference has another number of words; the message says `where`.
+    """
+    words, ends = subwords.reference_words(target), subwords.source_words(source).ends
+    count = words[-1] if words else 0
+    if len(one.reads) != count:
+        raise UserError(
+            f"{where} has {len(one.reads)} delays, but the reference has {count} words: give a "
+            "file of the references, as simulmt oracle writes it"
+        )
+    own = [ends[max(min(read, len(ends)), 1) - 1] for read in one.reads]
+    return [*(own[word - 1] for word in words), len(subwords.source_words(source)) + 1]
 
 
 KINDS: dict[str, Callable[..., BuildTeacher]] = {
     "none": without_teacher,
     "joint": joint_teacher,
     "pretrained": pretrained_teacher,
+    "stops": recorded_stops,
 }
 
 

@@ -144,7 +144,7 @@ def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationMo
     if start is not None:
         check_manifest(start.manifest, data.manifest, [])
     frozen = _start_from(start, model, config.init_freeze) if start else Frozen()
-    teacher = run.build_teacher(data.manifest, data.subwords.vocabulary)
+    teacher = run.build_teacher(data)
     objective = build_objective(config.objective, teacher)
     say(f"{type(model).__name__} with {mechanism.name}: {count_parameters(model):,} parameters")
     if mechanism.learned and not objective.needs_delays():

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +15,7 @@ from simulmt.decoding.policy import (
     Subword,
     SubwordPolicy,
 )
-from simulmt.decoding.recorded import Reads, Recorded, read_recorded
+from simulmt.decoding.recorded import Reads, Recorded, read_for
 from simulmt.errors import UserError
 from simulmt.options import limited
 
@@ -79,34 +78,20 @@ class FromFile(DraftPolicy):
         Raises:
             UserError: the file is of another text, or lacks subwords.
         """
-        if len(self._recorded) != len(sources):
-            raise UserError(
-                f"policy.file={self.file} has {len(self._recorded):,} sentences, the text "
-                f"{len(sources):,}: give a file of the same text"
-            )
-        pairs = enumerate(zip(self._recorded, sources, strict=True), 1)
-        return [self._replay(number, one, source) for number, (one, source) in pairs]
+        found = read_for(sources, self.file.expanduser(), "policy.file")
+        pairs = enumerate(zip(found, sources, strict=True), 1)
+        return [self._replay(number, one, len(source.split())) for number, (one, source) in pairs]
 
-    def _replay(self, number: int, one: Recorded, source: str) -> Replay:
-        words, where = source.split(), f"policy.file={self.file}, sentence {number}"
-        if one.source and "".join(one.source.split()) != "".join(words):  # characters: unspaced
-            raise UserError(
-                f"{where}: its source is {one.source[:60]!r}, that of the text {source[:60]!r}: "
-                "give a file of the same text"
-            )
+    def _replay(self, number: int, one: Recorded, words: int) -> Replay:
         if self.unit == "subword":
             if one.reads and not one.subword_delays:
                 raise UserError(
-                    f"{where} has no subword_delays: choose policy.unit=word, or give the "
-                    "instances.log of a run"
+                    f"policy.file={self.file}, sentence {number} has no subword_delays: choose "
+                    "policy.unit=word, or give the instances.log of a run"
                 )
             return Replay((), one.subword_delays)
-        early = sum(read < len(words) for read in one.reads)
+        early = sum(read < words for read in one.reads)
         return Replay(one.reads[: early if one.before_end is None else one.before_end])
-
-    @cached_property
-    def _recorded(self) -> list[Recorded]:
-        return read_recorded(self.file.expanduser())
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """That it is asked for the policy of each sentence."""
