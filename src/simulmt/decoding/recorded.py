@@ -94,28 +94,26 @@ def read_recorded(path: Path) -> list[Recorded]:
     return [one for _, one in sorted(enumerate(found), key=lambda pair: pair[1].index or 0)]
 
 
-def read_for(sources: Sequence[str], path: Path, option: str) -> list[Recorded]:
-    """The sentences of a file, one for each source sentence.
+def check_text(found: Sequence[Recorded], sources: Sequence[str], option: str) -> None:
+    """Check that the sentences of a file are those of a text.
 
     Args:
-        sources: words between spaces.
-        path: the file.
-        option: the option that names it, for messages.
+        found: the sentences of the file.
+        sources: the text, with spaces between words.
+        option: the option that names the file, and its value.
 
     Raises:
-        UserError: as for `read_recorded`, or the file is of another text.
+        UserError: the file is of another text.
     """
-    found = read_recorded(path)
     if len(found) != len(sources):
         raise UserError(
-            f"{option}={path} has {len(found):,} sentences, the text {len(sources):,}: give a file "
+            f"{option} has {len(found):,} sentences, the text {len(sources):,}: give a file "
             "of the same text"
         )
     for number, (one, source) in enumerate(zip(found, sources, strict=True), 1):
         # a file may lack the spaces between characters
         if one.source and "".join(one.source.split()) != "".join(source.split()):
             raise UserError(
-                f"{option}={path}, sentence {number}: its source is {one.source[:60]!r}, that of "
+                f"{option}, sentence {number}: its source is {one.source[:60]!r}, that of "
                 f"the text {source[:60]!r}: give a file of the same text"
             )
-    return found

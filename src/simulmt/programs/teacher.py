@@ -7,7 +7,7 @@ from typing import TypeAlias
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.data.manifest import check_manifest
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.recorded import Recorded, read_for
+from simulmt.decoding.recorded import Recorded, check_text, read_recorded
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.reencoding import REENCODING
@@ -117,7 +117,8 @@ def recorded_stops(file: Path, weight: Weight, config: Configuration) -> BuildTe
 
     def build(data: RunData) -> Teacher:
         split, subwords = data.corpus.splits["train"], data.subwords
-        found = read_for(split.sources, file, "teacher.file")
+        found = read_recorded(file)
+        check_text(found, split.sources, option)
         pairs = enumerate(zip(found, split.sources, split.targets, strict=True), 1)
         stops = (stops_of(f"{option}, sentence {n}", subwords, *pair) for n, pair in pairs)
         return RecordedStops(stops, weight)
@@ -131,7 +132,8 @@ def stops_of(where: str, subwords: Tokenizer, one: Recorded, source: str, target
     Raises:
         UserError: the reference has another number of words; the message says `where`.
     """
-    words, ends = subwords.reference_words(target), subwords.source_words(source).ends
+    words, read_words = subwords.reference_words(target), subwords.source_words(source)
+    ends = read_words.ends
     count = words[-1] if words else 0
     if len(one.reads) != count:
         raise UserError(
@@ -139,7 +141,7 @@ def stops_of(where: str, subwords: Tokenizer, one: Recorded, source: str, target
             "file of the references, as simulmt oracle writes it"
         )
     own = [ends[max(min(read, len(ends)), 1) - 1] for read in one.reads]
-    return [*(own[word - 1] for word in words), len(subwords.source_words(source)) + 1]
+    return [*(own[word - 1] for word in words), len(read_words) + 1]
 
 
 KINDS: dict[str, Callable[..., BuildTeacher]] = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from simulmt.decoding.policy import (
     Subword,
     SubwordPolicy,
 )
-from simulmt.decoding.recorded import Reads, Recorded, read_for
+from simulmt.decoding.recorded import Reads, Recorded, check_text, read_recorded
 from simulmt.errors import UserError
 from simulmt.options import limited
 
@@ -78,8 +79,8 @@ class FromFile(DraftPolicy):
         Raises:
             UserError: the file is of another text, or lacks subwords.
         """
-        found = read_for(sources, self.file.expanduser(), "policy.file")
-        pairs = enumerate(zip(found, sources, strict=True), 1)
+        check_text(self._recorded, sources, f"policy.file={self.file}")
+        pairs = enumerate(zip(self._recorded, sources, strict=True), 1)
         return [self._replay(number, one, len(source.split())) for number, (one, source) in pairs]
 
     def _replay(self, number: int, one: Recorded, words: int) -> Replay:
@@ -92,6 +93,10 @@ class FromFile(DraftPolicy):
             return Replay((), one.subword_delays)
         early = sum(read < words for read in one.reads)
         return Replay(one.reads[: early if one.before_end is None else one.before_end])
+
+    @cached_property
+    def _recorded(self) -> list[Recorded]:
+        return read_recorded(self.file.expanduser())
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """That it is asked for the policy of each sentence."""
