@@ -44,10 +44,10 @@ class Forced(NamedTuple):
     S and T count EOS.
     """
 
-    weights: Float[NDArray[np.float32], "T L H S"]
-    positions: Int[NDArray[np.int64], "T LH"]
+    weights: Float[np.ndarray, "T L H S"]
+    positions: Int[np.ndarray, "T LH"]
     """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
-    read: Int[NDArray[np.int64], "T"]
+    read: Int[np.ndarray, "T"]
     """The source tokens read before each target token is written."""
 
 
@@ -85,8 +85,8 @@ def force(
 
 
 def word_weights(
-    weights: Float[NDArray[np.floating], "T *L S"], source: WordMap, target: WordMap
-) -> Float[NDArray[np.float64], "J *L I"]:
+    weights: Float[np.ndarray, "T *L S"], source: WordMap, target: WordMap
+) -> Float[np.ndarray, "J *L I"]:
     """Attention between words: summed over a source word's subwords, averaged over a target word's.
 
     Rows keep their sums.
@@ -105,7 +105,7 @@ def word_weights(
     return averages[group]
 
 
-def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int, int]]:
+def strongest(merged: Float[np.ndarray, "J I"]) -> frozenset[tuple[int, int]]:
     """Links (source word, target word), from 0, to the source word with the largest weight.
 
     A target word whose largest weight is at EOS, the last source word, or is 0 has no link.
@@ -116,7 +116,7 @@ def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int,
 
 
 def stops(
-    positions: Int[NDArray[np.int64], "T"], source: WordMap, target: WordMap
+    positions: Int[np.ndarray, "T"], source: WordMap, target: WordMap
 ) -> frozenset[tuple[int, int]]:
     """Links (source word, target word), from 0, to where a head stopped.
 

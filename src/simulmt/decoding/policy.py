@@ -22,7 +22,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simulmt.attention import Mechanism
@@ -52,7 +51,7 @@ class Subword(NamedTuple):
     confidence: float
     """The model's confidence in it; with `Demands.overrules`, the readiness of the heads to stop
     before it. NaN if the model has none."""
-    attention: Float[NDArray[np.float64], "S"]
+    attention: Float[np.ndarray, "S"]
     """Attention to the source that has been read, averaged over the heads of `Demands.layer`; it
     sums to 1. Empty if the policy demands no layer."""
     positions: list[int]

@@ -10,17 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
 from simulmt.ops.compiled import compiled
 
 Tokenize: TypeAlias = Callable[[str], Sequence[str]]
 """Returns the tokens of a word, at least one."""
-Row: TypeAlias = Float[NDArray[np.float64], "K"]
+Row: TypeAlias = Float[np.ndarray, "K"]
 """The similarity of one reference token to each of K different tokens."""
-Places: TypeAlias = Int[NDArray[np.int64], "M"]
+Places: TypeAlias = Int[np.ndarray, "M"]
 """For each of M tokens of the translation, an index from 0."""
-Moves: TypeAlias = Bool[NDArray[np.bool_], "2 M"]
+Moves: TypeAlias = Bool[np.ndarray, "2 M"]
 """For each of M tokens, True if the path goes through a match, and else through a deletion."""
 PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")
 """The punctuation of the soft segmenter."""
@@ -127,7 +126,7 @@ def _align(rows: Iterable[Row], places: Places, gap: float) -> tuple[list[int], 
     Returns:
         Indices from 0, and -1 before the first reference token.
     """
-    best, moves = -gap * np.arange(len(places) + 1.0), list[Int[NDArray[np.uint8], "2 M/8"]]()
+    best, moves = -gap * np.arange(len(places) + 1.0), list[Int[np.ndarray, "2 M/8"]]()
     move = np.empty((2, len(places)), dtype=bool)
     for row in rows:
         _next_row(row, places, gap, best, move)

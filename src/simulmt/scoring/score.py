@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
@@ -178,7 +177,7 @@ def attention_span(instance: Instance) -> float | None:
     return sum(spans) / len(spans) if spans else None
 
 
-def sentence_scores(instances: Sequence[Instance]) -> Float[NDArray[np.float64], "N 2"]:
+def sentence_scores(instances: Sequence[Instance]) -> Float[np.ndarray, "N 2"]:
     """Return chrF and word-level DAL of each sentence, at least one; 0 where no word is written."""
     metric = CHRF()
     chrf = [metric.sentence_score(i.prediction, [i.reference]).score for i in instances]

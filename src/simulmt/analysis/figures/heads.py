@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from simulmt.analysis.figures import sheet
 from simulmt.analysis.figures.style import Style
@@ -136,9 +135,7 @@ def _union_name(trace: Trace) -> str:
     return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
 
 
-def _mark(
-    weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
-) -> None:
+def _mark(weights: Float[np.ndarray, "T S"], stops: Sequence[Sequence[int]], axes: Axes) -> None:
     seen = np.argwhere(weights >= _FAINT)
     sheet.draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])

@@ -13,7 +13,6 @@ from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
 from simulmt.analysis.figures.panels import save
@@ -105,8 +104,8 @@ def draw_sheet(
 
 def draw_circles(
     axes: Axes,
-    cells: Int[NDArray[np.int64], "N 2"],
-    shares: Float[NDArray[np.float64], "N"],
+    cells: Int[np.ndarray, "N 2"],
+    shares: Float[np.ndarray, "N"],
     **style: Any,
 ) -> None:
     """Draw circles in cells.

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import forced_steps, word_weights
@@ -42,7 +41,7 @@ class Trace:
     positions: tuple[tuple[int, ...], ...]
     """For each target unit, where every head of every layer stopped, from 1; 0 for a head
     that has run off the end. Empty for mechanisms that read the whole sentence first."""
-    weights: Float[NDArray[np.float64], "T L H S"]
+    weights: Float[np.ndarray, "T L H S"]
     """Attention to the source at each target unit, for each layer that attends to the source."""
     unit: Literal["word", "subword"] = "subword"
 
@@ -104,7 +103,7 @@ class TracedTokens(NamedTuple):
     hypothesis: Hypothesis
     end: int
     """Number of source tokens read, EOS included, when the translation ended."""
-    weights: Float[NDArray[np.float64], "T L H S"]
+    weights: Float[np.ndarray, "T L H S"]
 
 
 def trace_sentence(
