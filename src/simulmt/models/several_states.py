@@ -12,6 +12,7 @@ taken again.
 Other mechanisms have one state of each token: `OneState` stands for that.
 """
 
+import math
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -154,11 +155,16 @@ class StateChooser(nn.Module):
 
     def spread(
         self, x: Float[Tensor, "B T D"], plan: Plan | None
-    ) -> tuple[Float[Tensor, "B N D"], Bool[Tensor, "B 1 N N"]]:
-        """Each target token once for each of its states, N = T * K in all, and who sees whom."""
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B 1 N N"]]:
+        """Each target token once for each of its states, N = T * K in all, and who sees whom.
+
+        The latter as energies to add: a mask would become such in each layer, and be kept there.
+        """
         read = _reads(plan)
         place = torch.arange(read.shape[1], device=read.device)[None]
-        return x.repeat_interleave(self.recipe.states, 1), _sees(place, read, place, read)
+        sees = _sees(place, read, place, read)
+        energies = torch.zeros_like(sees, dtype=x.dtype).masked_fill_(~sees, -math.inf)
+        return x.repeat_interleave(self.recipe.states, 1), energies
 
     def confident(
         self, states: Float[Tensor, "B N D"], sums: Float[Tensor, "B S D"], read: Int[Tensor, "B N"]

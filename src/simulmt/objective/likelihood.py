@@ -59,20 +59,24 @@ def token_losses(
         mask: True for real tokens; nothing is computed for padding.
         alike: whether all tokens are expected to have the same weight in the loss, for speed.
     """
-    device = states.device.type
     rows = mask.flatten().nonzero()[:, 0]
     kept = states.flatten(0, 1).index_select(0, rows)
     tokens = target.flatten().index_select(0, rows)
-    weight, bias = output
-    if torch.is_autocast_enabled(device):
-        precision = torch.get_autocast_dtype(device)
-        kept, weight = kept.to(precision), weight.to(precision)
-        bias = None if bias is None else bias.to(precision)
-    with torch.autocast(device, enabled=False):
+    kept, weight, bias = as_autocast(kept, *output)
+    with torch.autocast(states.device.type, enabled=False):
         learns = torch.is_grad_enabled()
         losses = _Losses.apply(kept, weight, bias, tokens, learns, alike)  # type: ignore[no-untyped-call]
     padded = (loss.new_zeros(mask.numel()).index_copy(0, rows, loss) for loss in losses)
     return TokenLosses(*(loss.view(mask.shape) for loss in padded))
+
+
+def as_autocast(*tensors: Tensor | None) -> tuple[Any, ...]:
+    """The tensors in the precision that autocast asks of products, if it is on."""
+    device = next(x.device.type for x in tensors if x is not None)
+    if not torch.is_autocast_enabled(device):
+        return tensors
+    precision = torch.get_autocast_dtype(device)
+    return tuple(None if x is None else x.to(precision) for x in tensors)
 
 
 class _Losses(torch.autograd.Function):
@@ -91,15 +95,15 @@ class _Losses(torch.autograd.Function):
         wide = wider(states.dtype)
         log_z, chosen = (states.new_empty(len(states), dtype=wide) for _ in range(2))
         by_state = torch.empty_like(states) if learns else None
-        sums: _Sums | None = None
-        for rows in _chunks(states, weight):
+        sums: Sums | None = None
+        for rows in chunks(states, weight):
             z = Projection(weight, bias)(states[rows]).to(wide)
             chosen[rows] = z.gather(1, target[rows, None])[:, 0]
-            log_z[rows], p = _softmax_(z)
+            log_z[rows], p = softmax_(z)
             if by_state is not None:
                 by_state[rows] = p.to(weight.dtype) @ weight
             if learns and alike:
-                sums = _added(sums, p, states[rows], bias is not None)
+                sums = added(sums, p, states[rows], bias is not None)
         average = weight.mean(0, dtype=wide)
         ctx.save_for_backward(states, weight, bias, target, log_z, by_state, average)
         ctx.sums = sums
@@ -132,25 +136,26 @@ class _Losses(torch.autograd.Function):
         return by_state.to(states.dtype), sums.weight.to(weight.dtype), by_bias, None, None, None
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """Sums over tokens of the gradients of log Z by weight and bias."""
 
     weight: Float[Tensor, "V E"]
     bias: Float[Tensor, "V"] | None
 
     def scale(self, factor: Float[Tensor, ""]) -> None:
+        """Multiply both, in place."""
         self.weight.mul_(factor)
         if self.bias is not None:
             self.bias.mul_(factor)
 
 
-def _added(
-    sums: _Sums | None, p: Float[Tensor, "n V"], states: Float[Tensor, "n E"], biased: bool
-) -> _Sums:
+def added(
+    sums: Sums | None, p: Float[Tensor, "n V"], states: Float[Tensor, "n E"], biased: bool
+) -> Sums:
     """The sums with a chunk of tokens more; None stands for no tokens."""
     if sums is None:
         product = p.t().to(states.dtype) @ states
-        return _Sums(product.to(p.dtype), p.sum(0) if biased else None)
+        return Sums(product.to(p.dtype), p.sum(0) if biased else None)
     if sums.bias is not None:
         sums.bias.add_(p.sum(0))
     if states.dtype == p.dtype:
@@ -165,25 +170,25 @@ def _weighed(
     output: Projection,
     log_z: Float[Tensor, "N"],
     given: Float[Tensor, "N"],
-) -> _Sums:
+) -> Sums:
     """The sums over tokens of different weights, from logits that are computed again."""
-    sums: _Sums | None = None
-    for rows in _chunks(states, output.weight):
+    sums: Sums | None = None
+    for rows in chunks(states, output.weight):
         z = output(states[rows]).to(log_z.dtype)
         p = z.sub_(log_z[rows, None]).exp_().mul_(given[rows, None])
-        sums = _added(sums, p, states[rows], output.bias is not None)
+        sums = added(sums, p, states[rows], output.bias is not None)
     assert sums is not None, "there is at least one chunk"
     return sums
 
 
-def _softmax_(z: Float[Tensor, "n V"]) -> tuple[Float[Tensor, "n"], Float[Tensor, "n V"]]:
+def softmax_(z: Float[Tensor, "n V"]) -> tuple[Float[Tensor, "n"], Float[Tensor, "n V"]]:
     """The logarithm of Z, and the softmax in the memory of `z`."""
     top = z.amax(1, keepdim=True)
     total = z.sub_(top).exp_().sum(1, keepdim=True)
     return (top + total.log())[:, 0], z.div_(total)
 
 
-def _chunks(states: Float[Tensor, "N E"], weight: Float[Tensor, "V E"]) -> Iterator[slice]:
+def chunks(states: Float[Tensor, "N E"], weight: Float[Tensor, "V E"]) -> Iterator[slice]:
     """Chunks of tokens, at least one."""
     size = _TOKENS if states.device.type == "cpu" else max(_TOKENS, _LOGITS // len(weight))
     return (slice(i, i + size) for i in range(0, max(len(states), 1), size))
