@@ -75,6 +75,7 @@ SAME_RUN = (
     "logger",  # the destinations of the metrics
     "trainer.progress",
     "trainer.log_every",  # the interval of logging
+    "trainer.recompute",  # memory against time
     "hydra",  # the run directory
     "plugins",  # the modules of parts, whose names in the configuration stay the same
     "sweep",  # which runs are retrained, and how often a failed run is repeated

@@ -13,7 +13,7 @@ from simulmt.attention.attention import Attended, Attention, Looked, Stepped
 from simulmt.attention.plan import Moves, Plan, Stand
 from simulmt.attention.state import State
 from simulmt.models.average_embedding import GuidedAttention
-from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention
+from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention, again
 from simulmt.models.reencoding import PrefixAttention
 
 A = TypeVar("A", Attended, Looked, Stepped)
@@ -112,6 +112,9 @@ Decoded: TypeAlias = tuple[LayerState, ...]
 class Decoder(nn.ModuleList):
     """Layers, each on the outputs of the one before."""
 
+    recompute: bool = False
+    """Whether the backward pass computes each layer again."""
+
     def forward(
         self,
         x: Float[Tensor, "B T D"],
@@ -125,7 +128,7 @@ class Decoder(nn.ModuleList):
         past = 0 if source.past is None else source.past.target.shape[1]
         for layer in self._layers():
             memory = layer.source_attention.memory(source)
-            x, attended = layer(x, visible, memory, plan, moment, past)
+            x, attended = again(layer, self.recompute)(x, visible, memory, plan, moment, past)
             found.append(attended)
         return x[:, past:], found
 

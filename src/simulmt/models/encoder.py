@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention
+from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention, again
 
 Encoded: TypeAlias = tuple[tuple[Float[Tensor, "B H _ d"], Float[Tensor, "B H _ d"]], ...]
 """Keys and values of the tokens so far, for each layer of an encoder."""
@@ -41,10 +41,13 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.ModuleList):
     """Layers, each on the states of the one before."""
 
+    recompute: bool = False
+    """Whether the backward pass computes each layer again."""
+
     def forward(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Float[Tensor, "B S D"]:
         """States of all tokens; `visible` as in `SelfAttention`."""
         for layer in self._layers():
-            x = layer(x, visible)
+            x = again(layer, self.recompute)(x, visible)
         return x
 
     def start(self, x: Float[Tensor, "B N D"]) -> Encoded:

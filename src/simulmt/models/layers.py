@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.initial import xavier
@@ -15,6 +17,8 @@ from simulmt.attention.scores import ScaledDotProduct
 from simulmt.attention.scores.score import join_heads, split_heads
 from simulmt.attention.shapes import TokenIds
 from simulmt.models.dropout import Dropout
+
+R = TypeVar("R")
 
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
 """What feed-forward layers may have between their linear layers."""
@@ -71,6 +75,14 @@ class SelfAttention(nn.Module):
         queries = split_heads(self.score.query(x), self.heads)
         context = functional.scaled_dot_product_attention(queries, keys, values, visible)
         return self.output(join_heads(context)), keys, values
+
+
+def again(layer: Callable[..., R], recompute: bool) -> Callable[..., R]:
+    """A layer, or one that keeps its inputs alone and that the backward pass computes again.
+
+    The second time it draws the same random numbers.
+    """
+    return partial(checkpoint, layer, use_reentrant=False) if recompute else layer
 
 
 class Residual(nn.Module):

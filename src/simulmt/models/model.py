@@ -44,6 +44,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
     compiles: ClassVar[bool] = False
     """True if `torch.compile` speeds up `encode` and `decode`, which do not loop over tokens."""
+    recomputes: ClassVar[bool] = False
+    """True if the model has `recompute_layers`."""
 
     takes_several_states: ClassVar[bool] = False
     """True if the decoder can take a target token in several states."""
@@ -173,6 +175,10 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     @abstractmethod
     def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
+
+    def recompute_layers(self) -> None:
+        """Let the backward pass compute each layer again, to save memory."""
+        raise NotImplementedError
 
     def confidence_head(self, width: int) -> nn.Linear | None:
         """The layer that turns last states of some width into a confidence, if there is one."""

@@ -85,6 +85,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
 
     usual_beam: ClassVar[int] = 5
     compiles: ClassVar[bool] = True
+    recomputes: ClassVar[bool] = True
     takes_several_states: ClassVar[bool] = True
 
     def __init__(
@@ -138,6 +139,10 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.confidence = self.confidence_head(dim)
         self.boundary = Boundary(dim, dim) if boundaries else None
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
+
+    def recompute_layers(self) -> None:
+        """As of `Model`."""
+        self.encoder.recompute = self.decoder.recompute = True
 
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None

@@ -65,7 +65,7 @@ class SelfModifying(Objective):
             total = losses.smoothed(self.label_smoothing).sum()
             return Loss.of(batch, total, {"nll": losses.nll.sum()})
         seen = prefix(batch.source_mask, moment.draw)
-        if model.causal:  # the states of the prefix are known
+        if model.extends and not model.reads_words:  # the states of the prefix are known
             source = source._replace(mask=seen)
         else:
             source = model.encode(batch.source.masked_fill(~seen, model.vocabulary.pad), seen)

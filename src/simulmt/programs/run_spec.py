@@ -170,3 +170,8 @@ def _check_together(
             f"trainer.compile=true with model.name={config.model['name']}, which loops over tokens "
             "and so takes torch.compile too long: set trainer.compile=false"
         )
+    if plan.recompute and not model.recomputes:
+        raise UserError(
+            f"trainer.recompute=true with model.name={config.model['name']}, which loops over "
+            "tokens: set trainer.recompute=false, or take model=transformer"
+        )

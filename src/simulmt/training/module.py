@@ -59,6 +59,8 @@ class TranslationModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model = model
+        if plan.recompute:
+            model.recompute_layers()
         self.objective = objective
         self.plan = plan
         self.optimiser = optimiser

@@ -34,6 +34,7 @@ class TrainingPlan:
     log_every: Count
     progress: bool
     compile: bool
+    recompute: bool
     lightning: Config | None
 
     def __post_init__(self) -> None:
