@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.analysis.studies import STUDIES
 from simulmt.options import construct
 from simulmt.programs.align import AlignOptions
-from simulmt.programs.evaluate import EvaluateOptions
+from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.oracle import OracleOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
