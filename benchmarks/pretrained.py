@@ -5,24 +5,30 @@
 The model has 6 + 6 layers of width 512 and a vocabulary of 58,101 subwords (opus-mt-de-en). The
 weights are random, but no figure depends on them: a draft ends when it has as many subwords as the
 source. Words have 1.4 subwords on average. A read is a source word or the end of a sentence.
+`suite.py` measures what weights of 8 bits do to a read, on one thread.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from frame import ROOT
+from frame import ROOT, Result, in_turns, one_thread, ratios, summed_up
 from hydra import compose, initialize_config_dir
 from rich.console import Console
 from rich.table import Table
 
 from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.policy import Policy
+from simulmt.errors import UserError
+from simulmt.models.eight_bit import round_weights
 from simulmt.models.model import Model
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.parts.builders import build_mechanism, build_model, build_policy
@@ -31,6 +37,9 @@ from simulmt.programs.plain import plain
 SIZE = 58_101
 SUBWORDS_A_WORD = 1.4
 POLICIES = ("policy=wait_k", "policy=align_att policy.f=4", "policy=local_agreement")
+ROUNDED = {"policy=wait_k": 0.34, "policy=local_agreement": 0.46}
+"""Limits on the time of a read with weights of 8 bits, relative to float32."""
+WORDS = 12
 
 
 def opus_mt() -> Model:
@@ -39,6 +48,16 @@ def opus_mt() -> Model:
     begins = tuple(np.random.default_rng(1).random(SIZE) < 1 / SUBWORDS_A_WORD)
     vocabulary = Vocabulary(SIZE, begins=tuple(map(bool, begins)))
     return build_model(options["model"], build_mechanism(options["mechanism"]), vocabulary).eval()
+
+
+def rounds(model: Model) -> bool:
+    """Round the weights to 8 bits; False if the processor has no such products."""
+    try:
+        round_weights(model)
+    except UserError as error:
+        print(error)
+        return False
+    return True
 
 
 def composed(program: str, *overrides: str) -> dict[str, Any]:
@@ -54,11 +73,16 @@ def words(vocabulary: Vocabulary, count: int, seed: int) -> list[list[int]]:
     return [*(tokens[start:end] for start, end in pairwise(ends)), [vocabulary.eos]]
 
 
-def reads(model: Model, overrides: str, count: int, sentences: int) -> list[float]:
-    """The milliseconds of each read of some sentences."""
+def policy_of(overrides: str) -> Policy:
+    """The policy that some options of `evaluate` choose."""
     policy = build_policy(composed("evaluate", "checkpoint=none", *overrides.split())["policy"])
     assert policy is not None, "the policies above are not the model's own"
-    times = []
+    return policy
+
+
+def reads(model: Model, overrides: str, count: int, sentences: int) -> list[float]:
+    """The milliseconds of each read of some sentences."""
+    policy, times = policy_of(overrides), list[float]()
     for seed in range(sentences + 1):
         stream = PolicyStream(model, policy)
         for word in words(model.vocabulary, count, seed):
@@ -66,6 +90,29 @@ def reads(model: Model, overrides: str, count: int, sentences: int) -> list[floa
             stream.read_word(word)
             times.append((time.perf_counter() - started) * 1000)
     return times[count + 1 :]  # without the first sentence, which warms up
+
+
+def whole(model: Model, policy: Policy) -> None:
+    """Read a sentence word by word."""
+    stream = PolicyStream(model, policy)
+    for word in words(model.vocabulary, WORDS, 0):
+        stream.read_word(word)
+
+
+def measure(repeats: int) -> list[Result]:
+    """Reads with weights of 8 bits against those in float32."""
+    one_thread()
+    models, results = {"int8": opus_mt(), "float32": opus_mt()}, list[Result]()
+    can = rounds(models["int8"])
+    with patch("simulmt.decoding.drafting.length_limit", lambda read: read):
+        for overrides, most in ROUNDED.items():
+            policy = policy_of(overrides)
+            contestants = {name: partial(whole, model, policy) for name, model in models.items()}
+            times = in_turns(contestants, repeats, warm_up=1) if can else {}
+            found = ratios(times["int8"], times["float32"]) if can else [math.nan]
+            what = f"{overrides}, int8, a sentence of {WORDS} words: time of float32"
+            results.append(summed_up("live reads", what, found, most=most))
+    return results
 
 
 def main() -> None:

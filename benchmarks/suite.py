@@ -30,6 +30,7 @@ import likelihood
 import ops
 import overlap
 import pipeline
+import pretrained
 import recurrent
 import start
 import training
@@ -45,6 +46,7 @@ SUBJECTS: dict[str, Measure] = {
     "recurrent": recurrent.measure,
     "decoding": decoding.measure,
     "generation": lambda repeats: generation.measure(max(1, repeats // 2)),
+    "live reads": lambda repeats: pretrained.measure(max(1, repeats // 2)),
     "growth": growth.measure,
     "guard": guard.measure,
     "start": start.measure,
