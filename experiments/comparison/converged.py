@@ -3,7 +3,7 @@
 python experiments/comparison/converged.py RUN [RUN ...] --to FOLDER
 
 writes FOLDER/converged.csv, a row for each validation, FOLDER/converged.png, and FOLDER/bases.csv,
-the SHA-256 of each run's tested checkpoint.
+the SHA-256 of each run's tested checkpoint. Rows of other runs stay in these files.
 """
 
 from __future__ import annotations
@@ -19,33 +19,36 @@ from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import tested_checkpoint
 
 
-def write(rows: list[dict[str, object]], path: Path) -> None:
-    """Write a CSV file."""
+def merged(rows: list[dict[str, str]], path: Path) -> list[dict[str, str]]:
+    """Write a CSV file that keeps its rows of other runs, and return all rows."""
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            new = {row["run"] for row in rows}
+            rows = [row for row in csv.DictReader(file) if row["run"] not in new] + rows
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    return rows
 
 
 def main(runs: list[Path], to: Path) -> None:
     """Write the rows and the picture."""
-    rows: list[dict[str, object]] = [
-        {"run": run.name, "update": int(step) + 1, "BLEU_dev": bleu}
+    to.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"run": run.name, "update": str(int(step) + 1), "BLEU_dev": str(bleu)}
         for run in runs
         for step, bleu in read_columns(run, "step", "valid/BLEU")
     ]
-    to.mkdir(parents=True, exist_ok=True)
-    write(rows, to / "converged.csv")
+    rows = merged(rows, to / "converged.csv")
     checkpoints = {run.name: tested_checkpoint(run) for run in runs}
-    write(
-        [{"run": n, "sha256": digest_of_file(c)} for n, c in checkpoints.items() if c],
-        to / "bases.csv",
-    )
+    digests = [{"run": n, "sha256": digest_of_file(c)} for n, c in checkpoints.items() if c]
+    merged(digests, to / "bases.csv")
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.subplots()
-    for run in runs:
-        own = [row for row in rows if row["run"] == run.name]
-        axes.plot([r["update"] for r in own], [r["BLEU_dev"] for r in own], label=run.name)
+    for name in dict.fromkeys(row["run"] for row in rows):
+        own = [row for row in rows if row["run"] == name]
+        axes.plot([int(r["update"]) for r in own], [float(r["BLEU_dev"]) for r in own], label=name)
     axes.set_xlabel("updates")
     axes.set_ylabel("BLEU, development set")
     axes.grid(color="#e6e6e6", linewidth=0.6)
