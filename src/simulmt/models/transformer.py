@@ -212,7 +212,8 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         if source.past is None:
             x = self.embed(target_input, weight=embedding)
             x, visible = self.several.spread(x, plan)
-            visible = emphasised(self.clock, visible, target_input, "target")
+            if visible is None:
+                visible = emphasised(self.clock, None, target_input, "target")
         else:
             past = source.past.target, source.past.target_mask
             x, visible = self._after(*past, target_input, "target", embedding)
