@@ -11,10 +11,9 @@ from simulmt.parts.builders import build_objective
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from small_runs import SMALL, configuration
-from test_self_modifying import a_batch
+from test_self_modifying import DRAW, a_batch
 
 NAMES = sorted(path.stem for path in (zoo.CONF / "mechanism").glob("*.yaml"))
-DRAW = torch.tensor([0.0, 0.3, 0.6, 0.999])
 
 
 @pytest.mark.parametrize("name", NAMES)

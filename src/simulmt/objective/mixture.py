@@ -139,7 +139,7 @@ def _gradients_(
     else:
         q.mul_(1 + k * (1 - R)).sub_(even * (1 + k)).add_(r, alpha=k * even)
         q.scatter_add_(1, target, -own * (1 + k * (1 - hit)))
-    nll = (log_z - chosen).sum()
+    nll, mixed = (log_z - chosen).sum(), mixture.sum()
     whole = own * nll + mix.smoothing * (log_z - mean).sum()
-    losses = torch.stack([whole + k * mixture.sum(), nll, mixture.sum()])
+    losses = torch.stack([whole + k * mixed, nll, mixed])
     return losses, (k * (c - R))[:, 0]
