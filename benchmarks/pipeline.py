@@ -42,6 +42,12 @@ WORDS = 50_000
 CHUNK = 10_000
 TOKENS, LENGTH = 4096, 25  # of the training step
 GIB = 2**30
+PREPARE = """
+import json, pathlib, sys
+sys.path.append("benchmarks")
+import pipeline
+print(json.dumps(pipeline.prepare(*map(pathlib.Path, sys.argv[1:]))))
+"""
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
@@ -98,7 +104,8 @@ def own_memory() -> float:
 
 def in_a_process(folder: Path, cache: Path, cores: int | None = None) -> dict[str, float]:
     """The same in a new process, on all cores or a number of them."""
-    command = [sys.executable, __file__, "--prepare", str(folder), str(cache)]
+    # as in `train.py`, the processes that encode import nothing with the main program
+    command = [sys.executable, "-c", PREPARE, str(folder), str(cache)]
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[:cores])
     try:
@@ -214,11 +221,8 @@ def main() -> None:
         "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
     )
     parser.add_argument("--pairs", type=int, nargs="+", help="measure corpora of these sizes, once")
-    parser.add_argument("--prepare", type=Path, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.prepare:
-        print(json.dumps(prepare(*given.prepare)))
-    elif given.pairs:
+    if given.pairs:
         show([result for pairs in given.pairs for result in whole(pairs)])
     else:
         show(measure(given.repeats))
