@@ -55,15 +55,16 @@ def place_labels(
     spots, ends = (axes.transData.transform(xy) for xy in (places, places + whiskers))
     half, thin = 4.5 * _PIXEL * scale, 1.5 * _PIXEL * scale
     sizes = (half, (ends - spots) * (1, 0) + thin, (ends - spots) * (0, 1) + thin)
-    markers = [box for size in sizes for box in np.hstack([spots - size, spots + size])]
+    markers = np.concatenate([np.hstack([spots - size, spots + size]) for size in sizes])
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
-    drawn = np.concatenate([line.interpolated(150).vertices for line in lines])[:, None]
+    drawn = np.concatenate([line.interpolated(150).vertices for line in lines])
     frame: Pixels = np.array(axes.get_window_extent().extents)
     for label in labels:
         low, high = np.hsplit(label.boxes, 2)
-        near = ((drawn > low - 3) & (drawn < high + 3)).all(-1).sum(0)
+        close = ((drawn > low.min(0) - 3) & (drawn < high.max(0) + 3)).all(-1)
+        near = ((drawn[close, None] > low - 3) & (drawn[close, None] < high + 3)).all(-1).sum(0)
         outside = _overlap(label.boxes, label.boxes) - _overlap(label.boxes, frame)
-        covered = outside + sum(_overlap(label.boxes, box) for box in markers)
+        covered = outside + _overlap(label.boxes[:, None], markers).sum(axis=1)
         label.costs = label.costs + 6 * near + 1000 * covered
     for _ in range(3):  # a label may move when other labels have a place
         for label in labels:
@@ -124,7 +125,7 @@ def _settle(label: PlacedLabel, box: Pixels, axes: Axes) -> None:
         axes.plot(xs, ys, color=label.text.get_color(), linewidth=0.6, zorder=2)
 
 
-def _overlap(boxes: Pixels, box: Pixels) -> Pixels:
-    """Return the area that each of the boxes shares with a box."""
-    low, high = np.maximum(boxes, box)[..., :2], np.minimum(boxes, box)[..., 2:]
+def _overlap(boxes: Pixels, others: Pixels) -> Pixels:
+    """Return the areas that boxes (..., 4) and others share."""
+    low, high = np.maximum(boxes, others)[..., :2], np.minimum(boxes, others)[..., 2:]
     return np.asarray(np.clip(high - low, 0, None).prod(axis=-1))

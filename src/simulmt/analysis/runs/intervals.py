@@ -79,14 +79,20 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Sentence
     These are the lengths of prediction and reference, the matched and all n-grams, DAL in words (a
     log has no subwords), and 1 if a word was written.
     """
-    # effective order and force change no count, and avoid warnings
     how = convention.bleu.of(log[0].writing)
-    metric = BLEU(tokenize=how.tokenize, lowercase=how.lowercase, effective_order=True, force=True)
+    metric = _metric(how.tokenize, how.lowercase)
     texts = [texts_of(instance) for instance in log]
     scores = [metric.sentence_score(text, [reference]) for _, reference, text in texts]
     counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     written = [len(i.delays) > 0 for i in log]
     return np.column_stack([counts, sentence_dals(log, convention.clipped), written])
+
+
+@lru_cache
+def _metric(tokenize: str, lowercase: bool) -> BLEU:
+    """Return sacreBLEU's metric, which remembers the tokens of sentences for all runs."""
+    # effective order and force change no count, and avoid warnings
+    return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
 
 
 def resample(counts: SentenceCounts, samples: int) -> Resampled:
