@@ -26,6 +26,7 @@ import future_guided
 import generation
 import growth
 import guard
+import intervals
 import likelihood
 import ops
 import overlap
@@ -51,6 +52,7 @@ SUBJECTS: dict[str, Measure] = {
     "guard": guard.measure,
     "start": start.measure,
     "pipeline": pipeline.measure,
+    "report": lambda repeats: intervals.measure(max(1, repeats // 2)),
     "ddp": lambda repeats: ddp.measure(max(1, repeats // 3)),
     "overlap": lambda repeats: overlap.measure(),
 }
