@@ -6,6 +6,8 @@ A step is forward, backward and Adam on one batch, on one CPU thread. Contestant
 mechanism: all have the causal encoder, and `soft` uses torch's fused attention kernel. The peers of
 `soft`, `torch.nn.Transformer` and Marian from `transformers`, run their own code from the batch to
 the smoothed loss (`peers.py`). Memory is allocated by torch, without parameters and Adam's state.
+The products with weights are counted, too: they are the part of a mechanism's surplus that its
+equations ask for.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import peers
 import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
 from steps import Step, batch, model, peak_bytes, settings, step, vocabulary
+from torch.utils.flop_counter import FlopCounterMode
 
 
 class Size(NamedTuple):
@@ -98,8 +101,27 @@ def against_peers(size: Size, repeats: int) -> list[Result]:
     return results
 
 
+def projections(run: Step) -> int:
+    """The multiplications of activations with weights in a step; attention is left out."""
+    aten = torch.ops.aten
+    with FlopCounterMode(display=False) as counter:
+        run()
+    counts = counter.get_flop_counts()["Global"]
+    return sum(counts.get(operator, 0) for operator in (aten.mm, aten.addmm))
+
+
+def least_work(size: Size) -> list[Result]:
+    """How long a step would be if only products with weights took time."""
+    counts = {name: projections(run) for name, run in contestants(size, LENGTHS[0]).items()}
+    what = f"{size.model.removeprefix('transformer_')}: products with weights, times those of soft"
+    return [
+        summed_up("training step", f"{name}, {what}", [counts[name] / counts["soft"]])
+        for name in TARGETS
+    ]
+
+
 def of_size(size: Size, repeats: int) -> list[Result]:
-    results, memory = against_peers(size, repeats), dict[str, list[float]]()
+    results, memory = against_peers(size, repeats) + least_work(size), dict[str, list[float]]()
     for number, length in enumerate(LENGTHS):
         steps = contestants(size, length)
         times = in_turns(steps, repeats)
