@@ -40,6 +40,7 @@ def test_the_contestants_and_peers_of_a_training_step_step():
     assert [*rivals] == ["soft", *peers.PEERS]
     for run in (*made.values(), *rivals.values()):
         run()
+    assert training.projections(made["wait_k"]) == training.projections(made["soft"]) > 0
     for run in recurrent.contestants(12, 6, "rnmt_plus").values():
         run()
 
