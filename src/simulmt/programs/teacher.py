@@ -104,7 +104,7 @@ def recorded_stops(file: Path, weight: Weight, config: Configuration) -> BuildTe
         weight: of the score.
         config: the configuration of the run.
     """
-    option = f"teacher.file={file}"
+    option, file = f"teacher.file={file}", file.expanduser()
     if not (mechanism := build_mechanism(config.mechanism)).learned:
         raise UserError(
             f"{option} with mechanism={mechanism.name}, whose decisions have no gradient: choose a "
