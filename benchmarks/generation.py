@@ -38,16 +38,6 @@ Decoder: TypeAlias = Callable[[torch.Tensor, int], list[list[int]]]
 """Returns what a contestant writes for some sources with a beam."""
 
 
-def endless() -> Model:
-    """A model that writes no special token before its length limit."""
-    torch.manual_seed(1)
-    network, bias = opus_mt(), "output_bias"
-    special = network.vocabulary
-    with torch.no_grad():
-        network.get_parameter(bias)[[special.pad, special.bos, special.eos]] = -1e4
-    return network
-
-
 def limit(read: torch.Tensor) -> torch.Tensor:
     return torch.full_like(read, WRITTEN)
 
@@ -123,7 +113,7 @@ def ctranslate2(network: Model, weights: str) -> Decoder:
 
 def contestants(network: Model) -> dict[str, Decoder]:
     """All that can run here, by name."""
-    rounded, peer = endless(), partial(theirs, marian(network))
+    rounded, peer = opus_mt(laid_out=False), partial(theirs, marian(network))
     found: dict[str, Decoder] = {"float32": partial(ours, network), MARIAN: peer}
     if rounds(rounded):
         found["int8"] = partial(ours, rounded)
@@ -138,7 +128,7 @@ def measure(repeats: int) -> list[Result]:
     if not HAS_MARIAN:
         print(WITHOUT_MARIAN)
         return []
-    network, results = endless(), list[Result]()
+    network, results = opus_mt(), list[Result]()
     decoders = contestants(network)
     for batch, beam, most, most_rounded in CELLS:
         source = torch.randint(4, network.vocabulary.size, (batch, READ))

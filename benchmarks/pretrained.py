@@ -30,6 +30,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.models.eight_bit import round_weights
 from simulmt.models.model import Model
+from simulmt.models.projection import by_columns
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.parts.builders import build_mechanism, build_model, build_policy
 from simulmt.programs.plain import plain
@@ -37,17 +38,29 @@ from simulmt.programs.plain import plain
 SIZE = 58_101
 SUBWORDS_A_WORD = 1.4
 POLICIES = ("policy=wait_k", "policy=align_att policy.f=4", "policy=local_agreement")
-ROUNDED = {"policy=wait_k": 0.34, "policy=local_agreement": 0.46}
-"""Limits on the time of a read with weights of 8 bits, relative to float32."""
+LIVE = {"policy=wait_k": 0.34, "policy=local_agreement": 0.46}
+"""Limits on the time of a read, relative to float32 with the output matrix row by row."""
 WORDS = 12
 
 
-def opus_mt() -> Model:
-    """A model that `simulmt import` could have read, with random weights."""
+def opus_mt(laid_out: bool = True, subwords: float = SUBWORDS_A_WORD) -> Model:
+    """A model that `simulmt import` could have read, with random weights, which never writes EOS.
+
+    Args:
+        laid_out: the output matrix by columns, as in any trained model that is loaded.
+        subwords: the subwords of a word.
+    """
+    torch.manual_seed(1)
     options = composed("train", "model=opus_mt", "mechanism=soft")
-    begins = tuple(np.random.default_rng(1).random(SIZE) < 1 / SUBWORDS_A_WORD)
+    begins = tuple(np.random.default_rng(1).random(SIZE) < 1 / subwords)
     vocabulary = Vocabulary(SIZE, begins=tuple(map(bool, begins)))
-    return build_model(options["model"], build_mechanism(options["mechanism"]), vocabulary).eval()
+    model = build_model(options["model"], build_mechanism(options["mechanism"]), vocabulary).eval()
+    with torch.no_grad():
+        bias = model.get_parameter("output_bias")
+        bias[[vocabulary.pad, vocabulary.bos, vocabulary.eos]] = -1e4
+    if laid_out:
+        model.load_state_dict(by_columns(model.state_dict(), model, SIZE), assign=True)
+    return model
 
 
 def rounds(model: Model) -> bool:
@@ -100,18 +113,25 @@ def whole(model: Model, policy: Policy) -> None:
 
 
 def measure(repeats: int) -> list[Result]:
-    """Reads with weights of 8 bits against those in float32."""
+    """Reads with the output matrix by columns, and with weights of 8 bits.
+
+    A word is a subword, so that all write equally much, whatever they write.
+    """
     one_thread()
-    models, results = {"int8": opus_mt(), "float32": opus_mt()}, list[Result]()
-    can = rounds(models["int8"])
+    usual, results = "float32 by rows", list[Result]()
+    models = {name: opus_mt(laid_out=False, subwords=1) for name in (usual, "int8")}
+    models["float32"] = opus_mt(subwords=1)
+    if not rounds(models["int8"]):
+        del models["int8"]
     with patch("simulmt.decoding.drafting.length_limit", lambda read: read):
-        for overrides, most in ROUNDED.items():
+        for overrides, most in LIVE.items():
             policy = policy_of(overrides)
             contestants = {name: partial(whole, model, policy) for name, model in models.items()}
-            times = in_turns(contestants, repeats, warm_up=1) if can else {}
-            found = ratios(times["int8"], times["float32"]) if can else [math.nan]
-            what = f"{overrides}, int8, a sentence of {WORDS} words: time of float32"
-            results.append(summed_up("live reads", what, found, most=most))
+            times = in_turns(contestants, repeats, warm_up=1)
+            for name in ("float32", "int8"):
+                found = ratios(times[name], times[usual]) if name in times else [math.nan]
+                what = f"{overrides}, {name}, a sentence of {WORDS} words: time of {usual}"
+                results.append(summed_up("live reads", what, found, most=most))
     return results
 
 
@@ -122,7 +142,6 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=10)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    torch.manual_seed(1)
     model = opus_mt()
     table = Table("policy", "ms a read\nmedian", "95%", "last word", "ms a source word,\nmean")
     with patch("simulmt.decoding.drafting.length_limit", lambda read: read):

@@ -125,7 +125,8 @@ class Luong(RecurrentModel):
         stepped = self.source_attention.step(s, state.memory, state.attention, stand)
         vector = self._vector(s, stepped.context)[:, 0]
         after = RecurrentState(layers, vector, state.memory, stepped.state, carried(stand))
-        return join_layers(self.output(vector), after, [stepped], self.confidence_logit(vector))
+        logits = self.projection.of_step(vector)
+        return join_layers(logits, after, [stepped], self.confidence_logit(vector))
 
     def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:
         return self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))  # type: ignore[no-any-return]

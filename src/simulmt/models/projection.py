@@ -1,10 +1,22 @@
-"""The output layer of a decoder, as a value that an objective can take apart."""
+"""The output layer of a decoder, as a value that an objective can take apart.
 
+A CPU multiplies the large matrix of this layer slowly in the usual way. It takes less than half the
+time for one vector if the matrix is stored column by column, and two thirds for several vectors if
+they are multiplied with one block of the matrix after the other.
+"""
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from simulmt.models.embedding import TiedEmbedding
+
+BLOCK = 4096
+"""The subwords of a block: its logits and its part of the matrix stay in the cache."""
 
 
 class Projection(NamedTuple):
@@ -16,3 +28,32 @@ class Projection(NamedTuple):
     def __call__(self, states: Float[Tensor, "*B E"]) -> Float[Tensor, "*B V"]:
         """The logits of some states."""
         return functional.linear(states, self.weight, self.bias)
+
+    def of_step(self, states: Float[Tensor, "B E"]) -> Float[Tensor, "B V"]:
+        """The logits of a step of decoding, on a CPU block by block."""
+        weight, bias = self
+        on_cpu = isinstance(weight, Tensor) and weight.device.type == "cpu"
+        if not on_cpu or len(states) == 1 or len(weight) <= BLOCK:
+            return self(states)
+        blocks = torch.split(weight, BLOCK)
+        biases = [None] * len(blocks) if bias is None else torch.split(bias, BLOCK)
+        return torch.cat([*map(functional.linear, [states] * len(blocks), blocks, biases)], -1)
+
+
+def by_columns(weights: Mapping[str, Tensor], model: nn.Module, size: int) -> dict[str, Tensor]:
+    """The weights of a model, the matrix of its output layer stored column by column.
+
+    Args:
+        weights: by their names in the model; the others are shared with the result.
+        model: of which nothing but names and sizes is used.
+        size: the number of subwords.
+    """
+    shapes = {
+        f"{name}.weight": layer.weight.shape
+        for name, layer in model.named_modules()
+        if isinstance(layer, (nn.Linear, TiedEmbedding)) and len(layer.weight) == size
+    }
+    return {
+        name: weight.t().contiguous().t() if weight.shape == shapes.get(name) else weight
+        for name, weight in weights.items()
+    }

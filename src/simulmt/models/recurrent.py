@@ -46,6 +46,11 @@ class RecurrentModel(Model[RecurrentState, Layers], ABC):
     source_attention: Attention
     output: nn.Linear
 
+    @property
+    def projection(self) -> Projection:
+        """The output layer."""
+        return Projection(self.output.weight, self.output.bias)
+
     def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens; there are no positions."""
         table = self.source_embedding if side == "source" else self.target_embedding
@@ -74,6 +79,6 @@ class RecurrentModel(Model[RecurrentState, Layers], ABC):
         """The result of teacher forcing, from the last states and the attention at each step."""
         alphas = [step.alpha for step in steps if step.alpha is not None]
         joined = (torch.cat(alphas, 2),) if alphas else ()
-        output = Projection(self.output.weight, self.output.bias)
         confidence = self.confidence_logit(states)
-        return Translation(states, output, joined, all_losses(plan, steps), confidence)
+        losses = all_losses(plan, steps)
+        return Translation(states, self.projection, joined, losses, confidence)

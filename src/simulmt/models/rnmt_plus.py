@@ -141,7 +141,8 @@ class RnmtPlus(RecurrentModel):
         next_state = RecurrentState(
             tuple(after), context, state.memory, stepped.state, carried(stand)
         )
-        return join_layers(self.output(s), next_state, [stepped], self.confidence_logit(s))
+        logits = self.projection.of_step(s)
+        return join_layers(logits, next_state, [stepped], self.confidence_logit(s))
 
     def _layers(self) -> list[LSTM]:
         return cast("list[LSTM]", [*self.decoder])

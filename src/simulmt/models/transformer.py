@@ -10,7 +10,6 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Past, Source
 from simulmt.attention.clock import Side
@@ -309,7 +308,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
         """The logits of the next tokens."""
         weight = self.embedding.output or self.embedding.weight
-        return functional.linear(states, weight, self.output_bias)  # type: ignore[arg-type]
+        return Projection(weight, self.output_bias).of_step(states)  # type: ignore[arg-type]
 
     def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""
