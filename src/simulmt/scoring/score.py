@@ -7,6 +7,7 @@ result does not depend on the batches, their order or the number of processes.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from simulmt import __version__
 from simulmt.data.corpus import oracle_delays
@@ -245,6 +245,7 @@ def _tensors(rows: Sequence[UnitDelays]) -> tuple[Tensor, Tensor, Tensor, Tensor
     source = torch.tensor([row.source_length for row in rows], dtype=torch.float64)
     target = torch.tensor([len(row.delays) for row in rows])
     reference = torch.tensor([row.reference_length for row in rows])
-    delays = [torch.tensor(row.delays, dtype=torch.float64) for row in rows]
+    columns = list(zip_longest(*(row.delays for row in rows), fillvalue=0.0))
+    delays = torch.tensor(columns, dtype=torch.float64).view(-1, len(rows)).T.contiguous()
     end = torch.tensor([row.end for row in rows], dtype=torch.float64)
-    return pad_sequence(delays, batch_first=True), source, target, reference, end
+    return delays, source, target, reference, end

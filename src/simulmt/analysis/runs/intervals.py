@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from simulmt.analysis.runs.ngrams import ORDER, bleu_counts
 from simulmt.decoding.instance import Instance, texts_of
 from simulmt.scoring.conventions import Convention
 from simulmt.scoring.score import sentence_dals
 
 SEED = 12345
 """The default of sacreBLEU."""
-_ORDER = 4
 
 SentenceCounts = NDArray[np.float64]
 
@@ -79,20 +79,10 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Sentence
     These are the lengths of prediction and reference, the matched and all n-grams, DAL in words (a
     log has no subwords), and 1 if a word was written.
     """
-    how = convention.bleu.of(log[0].writing)
-    metric = _metric(how.tokenize, how.lowercase)
-    texts = [texts_of(instance) for instance in log]
-    scores = [metric.sentence_score(text, [reference]) for _, reference, text in texts]
-    counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
+    _, references, predictions = zip(*map(texts_of, log), strict=True)
+    counts = bleu_counts(predictions, references, convention.bleu.of(log[0].writing))
     written = [len(i.delays) > 0 for i in log]
     return np.column_stack([counts, sentence_dals(log, convention.clipped), written])
-
-
-@lru_cache
-def _metric(tokenize: str, lowercase: bool) -> BLEU:
-    """Return sacreBLEU's metric, which remembers the tokens of sentences for all runs."""
-    # effective order and force change no count, and avoid warnings
-    return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
 
 
 def resample(counts: SentenceCounts, samples: int) -> Resampled:
@@ -104,7 +94,7 @@ def resample(counts: SentenceCounts, samples: int) -> Resampled:
     """
     sums = np.vstack([counts.sum(axis=0), draw_sentences(len(counts), samples) @ counts])
     bleus = [
-        BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], said, meant, smooth_method="exp").score
+        BLEU.compute_bleu(grams[:ORDER], grams[ORDER:], said, meant, smooth_method="exp").score
         for said, meant, *grams in sums[:, :-2].astype(int).tolist()
     ]
     return Resampled(np.array(bleus), sums[:, -2] / np.maximum(sums[:, -1], 1))
