@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import gpu_steps
+import intervals
 import likelihood
 import peers
 import pytest
@@ -29,6 +30,13 @@ def test_a_target_is_met_up_to_its_bound_and_missed_beyond(tmp_path):
     suite.write(found, {"machine": "some"}, tmp_path / "results")
     saved = json.loads((tmp_path / "results.json").read_text())["results"]
     assert [one["met"] for one in saved] == [one.met for one in found]
+
+
+def test_a_report_is_timed_beside_sacrebleu(monkeypatch):
+    for name, few in (("RUNS", 2), ("SENTENCES", 20), ("RESAMPLES", 40)):
+        monkeypatch.setattr(intervals, name, few)
+    [found] = intervals.measure(1)
+    assert found.value > 0
 
 
 @pytest.mark.slow
