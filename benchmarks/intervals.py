@@ -3,7 +3,8 @@
     python benchmarks/intervals.py [--repeats 7]
 
 Each run has written 500 made-up sentences. A report splits the references into tokens once for all
-runs, draws sentences once, and resamples BLEU and DAL by one matrix product for each run.
+runs, draws sentences once, counts the n-grams of a run by one sort for each n, and resamples BLEU
+and DAL by one matrix product for each run.
 sacreBLEU's `corpus_score(..., n_bootstrap=1000)` does all that for each run, without DAL.
 """
 

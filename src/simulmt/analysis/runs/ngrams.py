@@ -1,7 +1,7 @@
 """What BLEU counts of each sentence (Papineni et al. 2002), on sacreBLEU's tokens.
 
-Within a corpus, a number stands for each pair of a sentence and an n-gram, so that one sort counts
-the n-grams of all sentences.
+Within a corpus, a number stands for each pair of a sentence and an n-gram, so that one sort for
+each n counts the n-grams of all sentences.
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 from simulmt.scoring.conventions import Bleu
 
 ORDER = 4
+"""The longest n-grams that BLEU counts."""
 Counts = NDArray[np.int64]
 
 
@@ -55,7 +56,7 @@ def _matched(words: Counts, lengths: Counts) -> Counts:
     for further in range(ORDER):
         inside = starts + further < end[starts]
         starts, grams = starts[inside], grams[inside]
-        longer = grams * (len(words) + 1) + words[starts + further]
+        longer = grams * len(words) + words[starts + further]
         _, first, grams = np.unique(longer, return_index=True, return_inverse=True)
         is_written = starts < lengths[0].sum()
         said, meant = (
