@@ -168,7 +168,7 @@ def average_token_delay(delays: Delays, source_length: Length, target_length: Le
     recurrence unrolls to :math:`T(y_i) = i + \max_{k \le i} (g_k - (k-1))`.
 
     `source_length` is unused; it gives all metrics the same signature. The gradient holds the
-    chunks constant; with expected delays nearly every unit is a chunk of its own.
+    chunks constant; with expected delays nearly every unit is a separate chunk.
     """
     delays, written = _prepared(delays, target_length)
     delays = delays.masked_fill(~written, 0)

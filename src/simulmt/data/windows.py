@@ -7,7 +7,7 @@ documents do. So a model also translates sentences whose end it is told.
 
 For policies a model also has to know the translation of a prefix. So with `prefixes` there is for
 each pair another one, whose sides are cut at the same random share of their lengths. BOS ends its
-target, which no translation contains (Iranzo-Sanchez et al. 2024 have a mark of its own).
+target, which no translation contains (Iranzo-Sanchez et al. 2024 use a separate mark).
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -19,7 +19,7 @@ class WritingOptions:
     Attributes:
         characters: The sides on which each character is a word.
         bleu: The tokeniser of sacreBLEU; None for 13a, or, of a target in characters, for that of
-            its language, and `char` if it has none of its own.
+            its language, and `char` if it has none.
     """
 
     characters: tuple[Literal["source", "target"], ...] = ()

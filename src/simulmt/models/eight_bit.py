@@ -18,7 +18,7 @@ def round_weights(model: nn.Module) -> None:
     """Round the weights of linear layers and of the output layer, in place.
 
     An embedding keeps its weights, whose rows are looked up, and an LSTM those of its recurrence,
-    which has a kernel of its own.
+    which has a separate kernel.
 
     Args:
         model: in evaluation mode, on a CPU.

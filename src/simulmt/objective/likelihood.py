@@ -57,7 +57,7 @@ def token_losses(
         output: the output layer.
         target: the tokens to be predicted.
         mask: True for real tokens; nothing is computed for padding.
-        alike: whether all tokens are expected to have the same weight in the loss, for speed.
+        alike: True if all tokens are expected to have the same weight in the loss, which is faster.
     """
     rows = mask.flatten().nonzero()[:, 0]
     kept = states.flatten(0, 1).index_select(0, rows)

@@ -1,7 +1,7 @@
 """Matrix products with 8-bit weights, several times as fast as in float32 on a CPU.
 
-Each row of a weight matrix, and each vector that it multiplies, is rounded to 8 bits with a scale
-of its own; the sums are exact. So the product of a vector does not depend on the others of a batch.
+Each row of a weight matrix, and each vector that it multiplies, is rounded to 8 bits with its own
+scale; the sums are exact. So the product of a vector does not depend on the others of a batch.
 
 The operators are oneDNN's, as `torch.compile` uses them. torchao's need `torch.compile` to be fast.
 """
