@@ -86,7 +86,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        raise UserError(f"no finished run in {folder}{first}; a finished run has {files.SCORES}")
+        remedy = f"a finished run has {files.SCORES}; to report a .ckpt file alone, export it first"
+        raise UserError(f"no finished run in {folder}{first}; {remedy}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         about = f"{run.scores.sentences:,} sentences, SHA-256 {run.test_set[:8]}"
