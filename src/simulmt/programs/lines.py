@@ -33,7 +33,7 @@ def line_search(
     if policy and not policy.beams and search.beam > 1:
         raise UserError(
             f"beam={beam} with policy={name_of(policy)}, which decides word by word: leave out "
-            "beam, or choose a policy that compares whole drafts, such as local_agreement"
+            "beam, or choose a policy that uses whole drafts, such as local_agreement"
         )
     if search.beam == 1 and length_penalty is not None:
         raise UserError(
