@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import zoo
+from characters import options, write_corpus
 from simulmt.decoding.contextual_stops import PrefixLikelihoods, prefix_likelihoods
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
@@ -109,6 +110,20 @@ def test_the_oracle_of_a_run_can_be_replayed(soft: Path) -> None:
             f"policy.file={patient}",
         )
     )
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path) -> None:
+    folder = write_corpus(tmp_path)
+    run = trained_once(*options(folder, "source", "target"), "mechanism=soft", "decoding.beam=1")
+    files = [f"source={folder / 'test.zh'}", f"target={folder / 'test.ja'}"]
+    asked = ["oracle", f"checkpoint={run}", "device=cpu", "epsilon=1"]
+    oracle(configuration(*asked, f"to={tmp_path / 'split'}"))
+    oracle(configuration(*asked, *files, f"to={tmp_path / 'files'}"))
+    one, other = (tmp_path / name / "test-epsilon1.json" for name in ("split", "files"))
+    assert one.read_bytes() == other.read_bytes()
+    with pytest.raises(UserError, match="say where the lists of this text go, with to=DIR"):
+        oracle(configuration(*asked, *files))
 
 
 def test_it_needs_an_offline_model(trained_once, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from simulmt.models.eight_bit import FEWEST, round_weights
 from simulmt.ops import eight_bit
 from simulmt.ops.eight_bit import EightBit
 from simulmt.parts.builders import pick_device
+from simulmt.programs.translate import translate
+from small_runs import configuration
 
 try:
     EightBit.of(torch.ones(1, 1))
@@ -90,6 +92,16 @@ def test_layers_that_decide_keep_their_weights():
     assert isinstance(model.embedding.weight, torch.nn.Parameter)
     with pytest.raises(TypeError):
         torch.add(linear[0].weight, 1)  # takes the place of a matrix in `linear` alone
+
+
+@needs_vnni
+def test_a_file_is_not_already_translated_with_other_weights(trained_once, tmp_path):
+    (tmp_path / "in.txt").write_text("der Mann schläft .\n", encoding="utf-8")
+    run, places = trained_once("mechanism=wait_k"), (tmp_path / "in.txt", tmp_path / "out.txt")
+    asked = [f"checkpoint={run}", f"input={places[0]}", f"output={places[1]}", "device=cpu"]
+    translate(configuration("translate", *asked))
+    with pytest.raises(UserError, match="weights=None, not weights=int8"):
+        translate(configuration("translate", *asked, "weights=int8"))
 
 
 def test_what_cannot_be_is_an_error(monkeypatch):

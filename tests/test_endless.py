@@ -22,7 +22,7 @@ ASKED = {
     "analyse": (["runs=PIPE", "study=by_length"], "runs"),
     "export": (["checkpoint=PIPE", "to=y"], "checkpoint"),
     "serve": (["checkpoint=PIPE"], "checkpoint"),
-    "oracle": (["checkpoint=x", "source=PIPE", "target=b"], "source"),
+    "oracle": (["checkpoint=x", "source=PIPE", "target=b", "to=c"], "source"),
     "score": (["log=PIPE", "references=a", "source=b", "documents=c"], "log"),
 }
 

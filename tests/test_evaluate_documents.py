@@ -176,7 +176,7 @@ def test_what_precedes_a_sentence_comes_from_a_file_or_its_document(trained, tex
     ("chosen", "message"),
     [
         (["history=true"], "history=true with sentences=None"),
-        (["history=true", "sentences=model"], "whose ends are told"),
+        (["history=true", "sentences=model"], "given sentence ends"),
         (["context=a", "sentences=lines"], "sentences=lines and context=a"),
         (["context=a", "word_ms=9"], r"word_ms=9 and context=a.* one of these"),
         (["context=a", "beam=2"], "context or history, which decode greedily"),

@@ -10,7 +10,7 @@ from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.figures.panels import save
 from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
-from simulmt.analysis.report_options import ReportOptions, read_options
+from simulmt.analysis.report_options import MOST_RESAMPLES, ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, read_others
 from simulmt.analysis.runs.run import COST, Row, Run
@@ -109,7 +109,8 @@ def _write(
         say("no pair of lines to compare: significance.csv has no rows")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
         limit = f"cannot be below .05 with resamples={chosen.resamples}"
-        remedy = f"give resamples={needed}, or fewer values in compare_at"
+        more = f"give resamples={needed}, or " if needed <= MOST_RESAMPLES else "give "
+        remedy = f"{more}fewer values in compare_at"
         say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
     written = [
         write_rows(rows, to / "curves.csv"),

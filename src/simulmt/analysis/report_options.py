@@ -12,6 +12,8 @@ from simulmt.latency import ADDED
 from simulmt.options import Config, Finite, Natural, OneOrMany, Positive, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
+MOST_RESAMPLES = 10_000
+
 
 def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
     if limits[0] > limits[1]:
@@ -47,7 +49,7 @@ class ReportOptions:
     formats: Annotated[OneOrMany[Literal["png", "svg", "pdf"]], MinLen(1)]
     width: Annotated[float, Ge(2), Le(30)]  # inches
     font_size: Annotated[float, Ge(4), Le(40)]  # points
-    resamples: Annotated[int, Ge(40), Le(10_000)]
+    resamples: Annotated[int, Ge(40), Le(MOST_RESAMPLES)]
     compare_at: OneOrMany[Positive]
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: list[Range]

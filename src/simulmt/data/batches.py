@@ -155,9 +155,11 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
 def check_enough(pairs: int, processes: int, split: str = "") -> None:
     """Raise a UserError if a split is empty, or has fewer pairs than the run has processes."""
     if pairs < max(processes, 1):
+        if not pairs:
+            raise UserError(f"the {f'{split} split'.strip()} is empty: check the data")
         raise UserError(
-            f"{pairs or 'no'} {f'{split} pairs'.strip()} for {processes} process(es): check the "
-            "data, or use fewer processes"
+            f"{pairs} {f'{split} pairs'.strip()} are too few for {processes} processes: use "
+            f"{pairs} or fewer, or add data"
         )
 
 

@@ -42,6 +42,8 @@ class Documents:
         if self.documents and self.join:
             split = replace(split, documents=drawn_documents(len(split), self.join))
         elif self.documents and not split.documents:
-            raise UserError(f"{name} has no documents: set data.join=[10,30], or add STEM.docid")
+            raise UserError(
+                f"{name} has no documents: set data.join=[10,30], or with data=text add STEM.docid"
+            )
         # of development and test sets, all documents or none: a share of 1, rounded down, is 1
         return as_recognised(split, *(each if name == "train" else each // 1 for each in shares))

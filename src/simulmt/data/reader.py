@@ -89,7 +89,7 @@ def read_text(
         max_words: the most words that either side of a training pair may have.
         name: name of the corpus in reports and manifests.
         cache: the folder that keeps the normalised text; None to hold it in memory.
-        documents: whether `<root>/<stem>.docid`, if it exists, groups the lines into documents.
+        documents: True to group the lines into documents by `<root>/<stem>.docid`, if it exists.
         writing: what a word is, on either side.
 
     Raises:

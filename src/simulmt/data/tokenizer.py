@@ -183,9 +183,9 @@ class Tokenizer(ABC):
     def target_words(self, ids: Iterable[int]) -> WordMap:
         """The words of a translation, for every subword.
 
-        If characters are words, a piece of several, as other languages have them, ends them all: it
-        has the number of the last one. A lone ▁ belongs to the next piece with characters, or to
-        no word.
+        If characters are words, a piece may still hold several, for example in Latin script; it
+        gets the number of the last one. A lone ▁ gets the number of the next piece with
+        characters, or 0 if there is none.
         """
         if not self.writing.target:
             return self.words_touched(ids)

@@ -172,7 +172,7 @@ def draw_construction(rng: random.Random) -> Callable[[random.Random], Phrase]:
 
 
 def several_clauses(rng: random.Random, least: int) -> Phrase:
-    """Constructions joined by "und" or "aber", of at least as many German words."""
+    """Constructions joined by "und" or "aber" until there are `least` German words or more."""
     phrase = draw_construction(rng)(rng)
     while len(phrase.german) + 1 < least:  # a full stop follows
         joint = rng.choice(((", und", ", and"), (", aber", ", but")))
@@ -227,7 +227,7 @@ def verbfinal(
         train: number of training pairs.
         valid: number of validation pairs.
         test: number of test pairs.
-        words: join constructions until a sentence has as many German words; None for one.
+        words: the least and the most German words; None for sentences of one construction.
     """
     rng, seen = random.Random(seed), set[str]()
     sizes = {"test": test, "valid": valid, "train": train}  # in the order of drawing

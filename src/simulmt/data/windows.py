@@ -1,13 +1,14 @@
-"""Training pairs of a stream: each source goes on into the sentences that follow it.
+"""Training pairs of a stream: each source continues into the sentences that follow it.
 
-Nobody marks the end of a sentence in a stream. So the source of a pair is the sentence and the next
-`ahead` tokens of its document, and the target is the translation of the sentence alone: its EOS is
-the boundary. A share `told` of the sources ends with the sentence and EOS, as the last ones of
-documents do. So a model also translates sentences whose end it is told.
+Nothing marks the end of a sentence in a stream. So the source of a pair is the sentence and up to
+`ahead` further tokens of its document, and the target translates the sentence alone: its EOS is the
+boundary. A share `told` of the sources stops at the end of the sentence, with EOS; sources that
+reach the end of their document also have EOS. So a model can also translate sentences with given
+ends.
 
-For policies a model also has to know the translation of a prefix. So with `prefixes` there is for
-each pair another one, whose sides are cut at the same random share of their lengths. BOS ends its
-target, which no translation contains (Iranzo-Sanchez et al. 2024 use a separate mark).
+For policies, a model must also translate prefixes. So `prefixes` adds a pair for each pair, with
+both sides truncated to the same random share of their lengths. Its target ends in BOS, which no
+translation contains (Iranzo-Sanchez et al. 2024 use a separate mark).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,11 +35,11 @@ class WindowOptions:
     """What the training pairs of documents look like.
 
     Attributes:
-        ahead: The most tokens of the following sentences that a source goes on with.
+        ahead: The most tokens of the following sentences that a source includes.
         told: Share of the sources that end with the sentence and EOS.
-        prefixes: Whether another N pairs are the prefixes of the N pairs.
-        history: The most tokens, on either side, of the pairs before: the loss is on the last
-            pair alone. Their number is drawn, so a model also knows less history, and none.
+        prefixes: True to add a prefix of each of the N pairs, as N further pairs.
+        history: The most tokens, on either side, of the pairs before; these have no loss. The
+            number of pairs is drawn, so a model also trains with less history or none.
     """
 
     ahead: Natural = 30

@@ -106,8 +106,8 @@ def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
 def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:
     """Return the sentences of lists with `rw` or `policy` (`simulmt.decoding.recorded`).
 
-    Delays are at most the source's length. A list tells how many words were written; where the text
-    has another number of words, it is cut or filled up with `_`, with a warning.
+    Delays are clipped to the source's length. A list has a delay for each written word; a text with
+    a different number of words is truncated or padded with `_`, with a warning.
 
     Raises:
         UserError: the file cannot be read, or a sentence is corrupt; the message has its number.

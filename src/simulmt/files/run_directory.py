@@ -27,7 +27,6 @@ INSTANCES = "instances.log"
 PICTURE = "path.png"
 WANDB_ID = "wandb_id"
 SET_ASIDE = re.compile(r"@\d+$")  # ends the name of an earlier run's directory
-LOG = "train.log"
 HYDRA = ".hydra"  # configuration and overrides, as in any program with Hydra
 CHECKPOINTS = "checkpoints"
 BEST, LAST, AVERAGE = (f"{CHECKPOINTS}/{name}.ckpt" for name in ("best", "last", "average"))

@@ -1,8 +1,8 @@
 """The text stage of a cascade: reads the lines of a speech recogniser, writes lines of translation.
 
 The lines are JSON, in the format of SimulStreaming (Macháček and Polák 2025), extended by the
-recogniser's `unconfirmed_text`. A copy of the translator drafts over it, so no confirmed word
-depends on it.
+recogniser's `unconfirmed_text`. A copy of the translator makes a draft from this text, so no
+confirmed word depends on it.
 """
 
 import copy

@@ -40,7 +40,7 @@ class LineTranslator:
     watch: Callable[[list[list[int]]], Iterable[list[int]]] = iter
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Return a translation of each line, in their order; of an empty line an empty one.
+        """Return a translation of each line, in order; empty for an empty or too long line.
 
         Args:
             lines: sentences, normalised.

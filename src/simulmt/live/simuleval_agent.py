@@ -35,8 +35,8 @@ from simulmt.saved import checkpoint
 class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no types
     """Reads and writes as the checkpoint's mechanism decides.
 
-    A translation that ends before its source is finished only with the source. A line without words
-    has an empty translation. With `--sentences model` a line is a document.
+    If a translation ends early, the agent still reports it as finished only when the source ends. A
+    line without words has an empty translation. With `--sentences model` a line is a document.
     """
 
     def __init__(self, args: Namespace, translator: Translator | StreamTranslator) -> None:

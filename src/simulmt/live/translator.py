@@ -38,7 +38,7 @@ class Translator:
 
     A source word costs one encoder step for each of its subwords. A bidirectional encoder runs
     once, at the end of the sentence, or with a policy again after each word; a re-encoding one runs
-    on the whole prefix at each subword. Written words stay, but with a policy that revises.
+    on the whole prefix at each subword. Written words are final, except with a policy that revises.
 
     Args:
         model: in evaluation mode, on `device`.

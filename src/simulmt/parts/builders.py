@@ -169,7 +169,10 @@ class Data:
             root: the folder of the files, if they have moved.
             cache: the folder in which a reader may keep text; None to hold all of it in memory.
         """
-        moved = {} if root is None else {"path" if "path" in self.reader else "root": str(root)}
+        place = "path" if "path" in self.reader else "root"
+        if root and place not in self.reader:
+            raise UserError(f"data_root={root}: the data of this model are generated; leave it out")
+        moved = {place: str(root)} if root else {}
         make = CORPORA[self.corpus]
         documents = self.documents.documents and not self.documents.join
         known = {"cache": cache, "documents": documents, "writing": self.writing}

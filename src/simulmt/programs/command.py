@@ -31,9 +31,9 @@ from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.training.run_name import run_name, within
 
 PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("export", "import_model")}
-"""The module and the function of a verb; of the others, both are named after the verb."""
+"""The module and the function of a verb, unless both are named after it."""
 _ENVIRONMENT = "hydra.job.env_set."
-"""Begins the one kind of option that may be empty: a variable of the environment."""
+"""The prefix of the only options that may be empty: environment variables."""
 _made: list[Path] = []
 """Folders that Hydra makes for this command, the innermost first."""
 

@@ -50,7 +50,7 @@ class DocumentDecoding:
         tokens: the most tokens in a batch of sentences.
         search: how drafts are made.
         policy: commits words of drafts; None for the model's own decision.
-        history: True if sentences whose ends are told see those before them.
+        history: True if each sentence with a given end sees those before it.
     """
 
     sentences: str

@@ -82,14 +82,14 @@ class EvaluateOptions:
         check_cut(self.cut, self.sentences)
         if self.history and self.sentences in (None, STREAM):
             raise UserError(
-                f"history=true with sentences={self.sentences}: it is for sentences of documents "
-                "whose ends are told; add sentences=lines, or leave it out"
+                f"history=true with sentences={self.sentences}: it needs documents with given "
+                "sentence ends; set sentences=lines, or leave out history"
             )
         chosen = {name: getattr(self, name) for name in ("word_ms", "sentences", "context")}
         if len(given := {name: value for name, value in chosen.items() if value}) > 1:
             raise UserError(
-                f"{' and '.join(f'{name}={value}' for name, value in given.items())}: sentences are"
-                " timed, belong to documents or have a context; give one of these options"
+                f"{' and '.join(f'{name}={value}' for name, value in given.items())}: these "
+                "options exclude each other; give only one of them"
             )
         if self.export and self.sentences:
             raise UserError(
@@ -117,7 +117,10 @@ class EvaluateOptions:
         return trained
 
     def check_history(self, seen: int) -> None:
-        """Check that a model which sees `seen` subwords of the sentences before can be given them.
+        """Check that the model can use `context` or `history`, if either is set.
+
+        Args:
+            seen: the most subwords of earlier sentences that the model sees.
 
         Raises:
             UserError: it sees none.

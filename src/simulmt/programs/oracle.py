@@ -53,6 +53,8 @@ class OracleOptions:
             raise UserError(f"{files}: give both, or neither")
         if self.source and self.split != "test":
             raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
+        if self.source and not self.to:
+            raise UserError(f"{files}: say where the lists of this text go, with to=DIR")
 
 
 ALL = 1_000_000
@@ -69,7 +71,7 @@ def oracle(cfg: DictConfig) -> None:
     options = construct(OracleOptions, plain(cfg), "")
     device, trained = pick_device(options.device), checkpoint.load(options.checkpoint)
     home = trained.path if trained.path.is_dir() else run_of(trained.path) or trained.path.parent
-    folder = options.to or home / "oracle"
+    folder = options.to.expanduser() if options.to else home / "oracle"
     check_writable(folder)
     mechanism = build_mechanism(trained.setup.mechanism)
     if not mechanism.offline and "k" not in mechanism.dials:
@@ -80,7 +82,9 @@ def oracle(cfg: DictConfig) -> None:
         )
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
     if options.source and options.target:
-        split, name = read_pairs([FilePair(options.source, options.target)]), options.source.stem
+        files = FilePair(options.source.expanduser(), options.target.expanduser())
+        split = read_pairs([files], writing=trained.subwords.writing)
+        name = options.source.name.partition(".")[0]
     else:
         split, name = trained.own_split(options.split, options.data_root), options.split
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens

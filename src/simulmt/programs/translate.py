@@ -147,6 +147,7 @@ def translate_lines(
         "input": sha256("\n".join(lines).encode()).hexdigest(),
         "policy": options.policy,
         "dial": options.dial,
+        **({"weights": options.weights} if options.weights != "float32" else {}),
         **asdict(search),
         "batch_tokens": tokens,
         "block": block,

@@ -1,4 +1,4 @@
-"""Decodes sentences whose ends are told and which see what precedes them."""
+"""Decodes sentences with given ends, each of which sees what precedes it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, zip_longest
@@ -49,9 +49,12 @@ def decode_after(
     for batch in watch([turn[n : n + size] for turn in rows for n in range(0, len(turn), size)]):
         words = [[*map(subwords.encode, split.sources[row].split())] for row in batch]
         pasts = [past_of(model, held(model, before[row])) for row in batch]
-        streams: list[Any] = [SentenceStream(model, past=past) for past in pasts]
-        if policy:
-            streams = [PolicyStream(model, policy, search, past=past) for past in pasts]
+        streams: list[Any] = [
+            PolicyStream(model, policy, search, past=past)
+            if policy
+            else SentenceStream(model, past=past)
+            for past in pasts
+        ]
         for arriving in zip_longest(
             *([*own, [model.vocabulary.eos]] for own in words), fillvalue=[]
         ):

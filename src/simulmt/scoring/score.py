@@ -50,10 +50,9 @@ def score(
 ) -> Scores:
     """Return the scores of decoded sentences, all of which are written in the same way.
 
-    EOS is not a unit, delays are clipped to the source's length (where a convention does not say
-    otherwise), a corpus's latency is the mean over its sentences. An empty prediction has no
-    delay: it is left out of the means and counted in `empty`. A latency without any sentence to
-    count it on is None.
+    EOS does not count as a unit. Delays are clipped to the source's length unless a convention says
+    `clip:no`. A corpus's latency is the mean over its sentences; an empty prediction has no delay,
+    so the means leave it out and `empty` counts it. A latency that no sentence defines is None.
 
     Args:
         instances: In any order; a repeated one (a distributed sampler) counts once.

@@ -73,7 +73,7 @@ class SplitDecoder:
         return sorted(instances, key=lambda instance: instance.index)
 
     def _decoder(self) -> Callable[[list[int]], Decode]:
-        """Return what returns the decoder of some rows."""
+        """Return a function from the rows of a batch to their decoder."""
         if self.policy is None:
             return lambda _: decoder(self.search)
         policies = self.policy.on(self.split.sources)

@@ -70,7 +70,7 @@ class SimultaneousDecoding(pl.Callback):
 
 
 class TrainingRecord(pl.Callback):
-    """Writes the record of a completed training into the run directory.
+    """Writes the record of a completed training run into the run directory.
 
     The speed is the median over the logged updates, including those before the run was resumed.
 

@@ -29,7 +29,7 @@ from simulmt.system.disk import describe_error
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
 _BEFORE_OTHERS = 5.0
-"""Seconds that a rank with an error waits for its end: another rank may be the cause."""
+"""Seconds that a failed rank waits for the launcher to end it: another may be the cause."""
 
 
 def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:

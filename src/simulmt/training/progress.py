@@ -1,4 +1,4 @@
-"""What a user sees of a running training: a progress bar on a terminal, else lines.
+"""What a user sees of a training run: a progress bar on a terminal, else lines.
 
 A line appears for each validation and, where no bar is shown, for each minute between them. The
 loss in a line is the mean since the line before. The lines go to standard output and into the log
@@ -85,7 +85,7 @@ class ProgressLines(Checkpoint):
         self._print(trainer, trainer.callback_metrics)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print how long the training was, and whether something has ended it early."""
+        """Print the number of updates, and if the run stopped early or ended as planned."""
         done, planned = trainer.global_step, trainer.max_steps
         early = "stopped early" if done < planned else "as planned"
         print_line(f"trained for {done:,} of {planned:,} updates: {early}")
