@@ -54,6 +54,11 @@ def test_sums_of_the_largest_values_do_not_overflow():
 
 
 @needs_vnni
+def test_no_rows_have_no_products():
+    assert functional.linear(torch.ones(1, 0, 8), EightBit.of(torch.ones(3, 8))).shape == (1, 0, 3)
+
+
+@needs_vnni
 def test_a_row_does_not_depend_on_the_others():
     x, weight = torch.randn(64, 128) * torch.logspace(-6, 6, 64)[:, None], torch.randn(300, 128)
     together, matrix = functional.linear(x[None], EightBit.of(weight)), EightBit.of(weight)

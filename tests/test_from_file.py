@@ -186,6 +186,10 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
         FromFile(path).on([])
     with pytest.raises(UserError, match="cannot be read"):
         FromFile(tmp_path / "absent").on([])
+    whole = written(tmp_path / "a.json.gz", [line]).read_bytes()
+    (tmp_path / "a.json.gz").write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
+    with pytest.raises(UserError, match="cannot be read"):
+        read_recorded(tmp_path / "a.json.gz")
 
 
 def test_a_sentence_alone_has_no_number() -> None:

@@ -166,3 +166,5 @@ def test_a_timetable_that_breaks_its_contract_is_an_error(wanted, monkeypatch):
     monkeypatch.setattr(CatchUp, "wanted", lambda _, step: wanted(step))
     with pytest.raises(UserError, match=r"CatchUp\.wanted"):
         CatchUp().build(16, lambda tokens, *_: tokens)
+    with pytest.raises(AssertionError, match=r"no model takes mechanism=catch_up: CatchUp\.wanted"):
+        hold(Mechanism(CatchUp(), Lookback(), name="catch_up"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.attention import Moment
+from simulmt.attention import Moment, Past
 from simulmt.models.model import Model
 from simulmt.objective.batch import Batch
 from simulmt.objective.self_modifying import SelfModifying, prefix
@@ -39,18 +39,27 @@ def an_objective(**changes: float) -> SelfModifying:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(
     ("kind", "sizes"),
-    [("transformer", {"encoder": "bidirectional"}), ("transformer", {}), ("luong", {})],
+    [
+        ("transformer", {"encoder": "bidirectional"}),
+        ("transformer", {}),
+        ("transformer", {"encoder": "causal", "history": 20}),
+        ("luong", {}),
+    ],
 )
 def test_the_loss_is_that_of_the_paper(kind: str, sizes: dict, smoothing: float) -> None:
     """Sentence by sentence and token by token, each prefix encoded without what follows it."""
     made, batch = a_model(kind, **sizes), a_batch()
+    if "history" in sizes:  # both sides of a past are padded on the left
+        batch = batch._replace(past=Past(*(x.flip(1) for x in batch[:4])))
     loss = an_objective(label_smoothing=smoothing, penalty=0.3)(made, batch, Moment(draw=DRAW))
     expected, vocabulary = 0.0, zoo.VOCABULARY
     for row, draw in enumerate(DRAW.tolist()):
         S, T = int(batch.source_mask[row].sum()), int(batch.target_mask[row].sum())
         source, given = batch.source[row : row + 1, :S], batch.target_input[row : row + 1, :T]
         short = source[:, : 1 + int(draw * S)]
-        full, part = (made(x, x != zoo.PAD, given) for x in (source, short))
+        past = batch.past and Past(*(x[row : row + 1] for x in batch.past))
+        sources = (made.encode(x, x != zoo.PAD, past) for x in (source, short))
+        full, part = (made.decode(x, given) for x in sources)
         p, q = (one.logits.softmax(-1)[0] for one in (full, part))
         c = part.confidence[0].sigmoid()
         for i, token in enumerate(batch.target[row, :T].tolist()):

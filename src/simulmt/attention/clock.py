@@ -68,8 +68,8 @@ class Clock(ABC, Generic[ClockState]):
     def extend(self, state: ClockState, source: Source) -> ClockState:
         """The state after more of the source has been read.
 
-        What is as long as the source grows at its end. Padding may come before, as sentences of
-        different lengths read in one batch; it is moved behind what was read.
+        A tensor that is as long as the source grows at its end. If sentences of different lengths
+        read in one batch, padding may precede the new elements; the caller moves it behind them.
         """
 
     @abstractmethod
@@ -185,9 +185,10 @@ class Timetable(ClockRecipe, Clock[Ticks], ABC):
             wanted = self.wanted(torch.arange(1, _CHECKED + 1))
         broken = wanted < torch.cat([torch.ones_like(wanted[:1]), wanted[:-1]])
         if wanted.is_floating_point() or broken.any():
+            first = max(int(broken.int().argmax()) - 1, 0)
             raise UserError(
-                f"{type(self).__name__}.wanted returns {wanted[:12].tolist()}... for steps 1 to "
-                f"{_CHECKED}; it must return whole numbers of at least 1 that never fall"
+                f"{type(self).__name__}.wanted returns {wanted[first : first + 3].tolist()} from "
+                f"step {first + 1} on; it must return whole numbers of at least 1 that never fall"
             )
         return self
 

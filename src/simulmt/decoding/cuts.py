@@ -16,7 +16,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 
 TOLERANCE = 0.5
-"""Nats by which a prefix may explain a translation worse than all that was read."""
+"""Nats by which a prefix may explain a translation worse than the prefix that explains it best."""
 
 
 @torch.inference_mode()
@@ -32,12 +32,10 @@ def pointed(model: Model, words: Words, written: Hypothesis, past: Past | None) 
 
 
 @torch.inference_mode()
-def explained(
-    model: Model, words: Words, written: Hypothesis, past: Past | None, tolerance: float = 0.5
-) -> int:
+def explained(model: Model, words: Words, written: Hypothesis, past: Past | None) -> int:
     """The shortest prefix of the source that explains what was written.
 
-    Its log-likelihood is at most `tolerance` nats below that of all that was read.
+    Its log-likelihood is at most `TOLERANCE` nats below that of the prefix that explains it best.
     """
     source, target = _tensors(model, words, written)
     ends = torch.tensor([*accumulate(map(len, words))], device=source.device)
@@ -73,8 +71,8 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
         )
     if model.vocabulary.opening:
         raise UserError(
-            "sentences=model with a multilingual model, which opens each sentence with a sign of "
-            "its target language: choose sentences=lines"
+            "sentences=model does not work with a multilingual model, whose source sentences begin "
+            "with a tag of the target language: choose sentences=lines"
         )
     if name == "pointer" and model.boundary is None:
         raise UserError(

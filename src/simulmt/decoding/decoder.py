@@ -28,7 +28,7 @@ def decoder(
     Args:
         search: greedy, or beam search for models that read the whole sentence first; with a policy
             the search of the drafts.
-        policy: commits words of drafts, as of `decode_by`; None for the model's own decision.
+        policy: commits words of drafts, as in `decode_by`; None for the model's own decision.
         k: source tokens at the first target token of a monotonic search; None for the usual search.
     """
     if isinstance(policy, Sequence) and policy[0].steps is not None:

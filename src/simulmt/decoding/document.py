@@ -1,9 +1,9 @@
-"""A stream whose sentence ends nobody marks: the model writes them itself.
+"""A stream without marked sentence ends: the model marks them itself, by writing EOS.
 
-A segment is translated as any sentence, but its source goes on. Once the model writes EOS, the
-segment has ended. A `Cut` says where in the source; the words after the cut begin the next segment,
-and they are read again, which takes no time in the stream. So memory and time for a word depend on
-the length of segments, and not on what has gone by.
+A segment is translated like any sentence, but its source continues. Once the model writes EOS,
+the segment has ended. A `Cut` finds where it ends in the source. The words after the cut begin
+the next segment; they are read again, which takes no time in the stream. So memory and time for
+a word depend on the length of segments, and not on the length of the stream.
 """
 
 from collections import deque

@@ -38,7 +38,8 @@ class EncodedPrefix:
 
     def __post_init__(self) -> None:
         if self.past is not None:
-            _, self.encoder = self.model.encode_next(self.past.source, None)
+            with torch.inference_mode():
+                _, self.encoder = self.model.encode_next(self.past.source, None)
 
     def free(self) -> None:
         """Free the states, once the translation has ended."""

@@ -33,9 +33,9 @@ def greedy(
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
         limit: ends a translation that does not end by itself; None for `length_limit`.
-        steps: for each row, the source tokens that are read before each of its steps, and before
-            the steps after these all of them; None for the model's own decision. Within what is
-            read, the mechanism decides as ever where its heads stand.
+        steps: for each row, the number of source tokens read before each of its steps; before any
+            later step all are read. None for the model's own decision. The mechanism still decides
+            where its heads stand within what has been read.
 
     Returns:
         One hypothesis per row, in the rows' order.

@@ -2,7 +2,7 @@
 
 `simulmt.decoding.streaming` defines the result. Source states, keys, values and the decoder's state
 are kept; after a read only the step that waited for more of the source is repeated. A model's
-`encode_units` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
+`encode_next` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 
 Sentences at different points read and write in one batch; a single sentence is a batch of one.
 """

@@ -67,7 +67,7 @@ class Draft:
         words: The words of the draft that may be written: those that another word follows. A prefix
             looks like a whole sentence, so its last word, with a full stop, comes too early.
         subwords: All subwords of the draft.
-        ends: True if the last word is EOS, as in a stream: whoever writes it ends the sentence.
+        ends: True if the last word is EOS, as in a stream: writing it ends the sentence.
     """
 
     written: tuple[Word, ...]

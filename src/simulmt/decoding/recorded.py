@@ -8,6 +8,7 @@ A file is a JSON list or has an object on each line; it may end in `.gz`. Each s
 """
 
 import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,7 +78,7 @@ def read_recorded(path: Path) -> list[Recorded]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             text = file.read()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
     if not text.lstrip().startswith(b"["):
         text = b"[" + b",".join(line for line in text.split(b"\n") if line.strip()) + b"]"

@@ -16,7 +16,7 @@ class Read(NamedTuple):
     ended: bool
     """True once EOS has been read."""
     told: bool = True
-    """False in a stream, whose sentences the model ends: a draft may go on to their end."""
+    """False in a stream: the model ends sentences itself, and a draft may include the end."""
 
 
 class Sentence:

@@ -12,7 +12,6 @@ Without such early decisions some laws say nothing, and `hold` raises an error.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import torch
 
@@ -67,11 +66,14 @@ def hold(
     assert isinstance(mechanism, Mechanism), f"hold checks a Mechanism, not {mechanism}"
     with torch.random.fork_rng(devices=[]):
         if models is None:
-            models = {}
+            models, why = {}, ""
             for kind, make in (SMALL | VARIANTS).items():
-                with suppress(UserError):  # the model does not take the mechanism
+                try:
                     make(mechanism=mechanism)
                     models[kind] = make
+                except UserError as error:  # the model does not take the mechanism
+                    why = str(error)
+            assert models, f"no model takes mechanism={mechanism.name}: {why}"
         for kind, make in models.items():
             for law in LAWS:
                 check(law, Case(mechanism, make, sharpen), kind)

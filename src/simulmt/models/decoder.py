@@ -113,7 +113,7 @@ class Decoder(nn.ModuleList):
     """Layers, each on the outputs of the one before."""
 
     recompute: bool = False
-    """Whether the backward pass computes each layer again."""
+    """True if the backward pass computes each layer again."""
 
     def forward(
         self,
@@ -123,7 +123,7 @@ class Decoder(nn.ModuleList):
         plan: Plan | None,
         moment: Moment,
     ) -> tuple[Float[Tensor, "B T D"], list[Attended]]:
-        """Outputs of the steps after the past, and each layer's attention; as of `DecoderLayer`."""
+        """Outputs of the steps after the past, and each layer's attention; see `DecoderLayer`."""
         found: list[Attended] = []  # a call of list[Attended] could not be compiled
         past = 0 if source.past is None else source.past.target.shape[1]
         for layer in self._layers():

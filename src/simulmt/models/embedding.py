@@ -15,7 +15,7 @@ class TiedEmbedding(nn.Embedding):
     """An embedding whose matrix is the output layer's, too.
 
     The gradient of the output layer is dense. On a CPU the gradients of the embedded tokens are
-    sparse, and autograd adds their rows to it. A dense one would be a second matrix, mostly zeros.
+    sparse, and `_Twice` adds their rows to it. A dense one would be a second matrix, mostly zeros.
     """
 
     output: EightBit | None = None
@@ -62,7 +62,7 @@ class _Twice(torch.autograd.Function):
     def backward(ctx: Any, rows: Tensor | None, whole: Tensor | None) -> Tensor | None:
         if rows is None or whole is None:
             return whole if rows is None else rows
-        return whole.add_(rows)  # a product's gradient is nobody else's
+        return whole.add_(rows)  # in place: nothing else holds the gradient of a product
 
 
 def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:

@@ -42,7 +42,7 @@ class Encoder(nn.ModuleList):
     """Layers, each on the states of the one before."""
 
     recompute: bool = False
-    """Whether the backward pass computes each layer again."""
+    """True if the backward pass computes each layer again."""
 
     def forward(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Float[Tensor, "B S D"]:
         """States of all tokens; `visible` as in `SelfAttention`."""

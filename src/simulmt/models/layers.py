@@ -115,7 +115,7 @@ class Residual(nn.Module):
 
 
 class LayerOptions(NamedTuple):
-    """What the layers of encoder and decoder have in common; as of `Transformer`."""
+    """The options that all layers of encoder and decoder share; see `Transformer`."""
 
     dim: int
     ffn: int

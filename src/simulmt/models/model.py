@@ -53,7 +53,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     attending_layers: int = 1
     """The number of decoder layers that attend to the source."""
     extends: bool
-    """True if `extend` keeps all that `encode` gives, as of causal encoders that do not run
+    """True if `extend` keeps all that `encode` returns, as with causal encoders that do not run
     again."""
     reads_words: bool
     """True if `encode_next` takes whole words."""
@@ -86,7 +86,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None
     ) -> Source:
-        """Encode whole sentences; of prefixes, the caller replaces `finished` in the result.
+        """Encode whole sentences; for prefixes, the caller replaces `finished` in the result.
 
         Args:
             source: token ids, EOS last, padded on the right.
@@ -165,7 +165,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         """The decoder after target steps whose results are known.
 
         Args:
-            tokens: the inputs of the steps, as of `step`.
+            tokens: the inputs of the steps, as in `step`.
             state: the decoder before them, for which no step asks for more of the source.
         """
         for token in tokens.unbind(1):
@@ -174,7 +174,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     @abstractmethod
     def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
-        """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
+        """Embedded tokens for a clock, as in `simulmt.attention.clock.Embed`."""
 
     def recompute_layers(self) -> None:
         """Let the backward pass compute each layer again, to save memory."""
@@ -207,7 +207,10 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         averages: Float[Tensor, "B N D"] | None = None,
         prefixes: Float[Tensor, "B P M D"] | None = None,
     ) -> Source:
-        """Whole sentences with their states; without a mask the next tokens, which EOS finishes."""
+        """The `Source` of whole sentences or, without a mask, of the next tokens.
+
+        The next tokens are finished if the last one is EOS.
+        """
         finished = torch.ones_like(tokens[:, 0], dtype=torch.bool)
         if mask is None:
             mask, finished = (

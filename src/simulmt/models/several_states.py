@@ -96,7 +96,7 @@ class Network(Protocol):
         """The logits of the next tokens."""
 
     def confidence_logit(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B"] | None:
-        """As of `Model`."""
+        """See `Model`."""
 
 
 class OneState:
@@ -156,9 +156,10 @@ class StateChooser(nn.Module):
     def spread(
         self, x: Float[Tensor, "B T D"], plan: Plan | None
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B 1 N N"]]:
-        """Each target token once for each of its states, N = T * K in all, and who sees whom.
+        """Each target token once for each of its states, N = T * K in all, and what each sees.
 
-        The latter as energies to add: a mask would become such in each layer, and be kept there.
+        The mask is given as energies to add, since each layer would convert a boolean mask to
+        energies, and keep them.
         """
         read = _reads(plan)
         place = torch.arange(read.shape[1], device=read.device)[None]

@@ -140,7 +140,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
 
     def recompute_layers(self) -> None:
-        """As of `Model`."""
+        """See `Model`."""
         self.encoder.recompute = self.decoder.recompute = True
 
     def encode(
@@ -170,7 +170,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         side: Side,
         weight: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
-        """Tokens after their past, embedded, and who sees whom; positions begin with the past."""
+        """The past and the tokens, embedded, and their mask; positions begin with the past."""
         first = real.sum(1, keepdim=True) - past.shape[1]  # below 0 at padding
         real = visible_with_past(real, tokens.shape[1])
         tokens = torch.cat([past, tokens], 1)
@@ -180,7 +180,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     def _visible(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Bool[Tensor, "B 1 #S S"] | None:
-        """The source tokens that see which in the encoder; None for a causal one."""
+        """Which source tokens each one sees in the encoder; None if the encoder is causal."""
         if not self.causal:
             return mask[:, None, None]
         if not self.sees_words:

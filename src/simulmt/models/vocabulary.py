@@ -22,8 +22,8 @@ class Vocabulary(NamedTuple):
     begins: tuple[bool, ...] = ()
     """True for each subword that begins a word, as the special ones do; empty if all do."""
     opening: tuple[int, ...] = ()
-    """Opens each source sentence as a part of its first word, for example a sign of the target
-    language."""
+    """Tokens that open each source sentence and belong to its first word, for example a tag of the
+    target language."""
 
     def words(self, tokens: Iterable[int]) -> Iterator[list[int]]:
         """Source tokens word by word; what opens a sentence belongs to its first word."""

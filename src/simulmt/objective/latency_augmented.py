@@ -90,7 +90,7 @@ class LatencyAugmented(Objective):
         self.teacher = teacher
 
     def misfit(self, mechanism: Mechanism) -> str:
-        """A token has one likelihood."""
+        """Why the mechanism does not fit, if it gives a token several states; else empty."""
         if mechanism.several_states:
             return "each token has several states; take objective=hmt"
         return ""
@@ -157,8 +157,8 @@ class LatencyAugmented(Objective):
             per_sentence = {"latency": lag, "variance": variance}
         if translation.losses.keys() != self.terms.keys():
             raise UserError(
-                f"the mechanism returns {', '.join(translation.losses) or 'no losses'}, and "
-                f"objective.terms weighs {', '.join(self.terms) or 'nothing'}; set one weight for "
+                f"losses of the mechanism: {', '.join(translation.losses) or 'none'}; weights in "
+                f"objective.terms: {', '.join(self.terms) or 'none'}; set exactly one weight for "
                 "each loss"
             )
         for name, value in translation.losses.items():

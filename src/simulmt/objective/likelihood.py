@@ -22,8 +22,8 @@ from simulmt.models.projection import Projection
 from simulmt.ops.precision import wider
 
 _TOKENS = 512
-"""Tokens in a chunk, at least. Each chunk reads the weight again, which takes as long as the
-arithmetic of about a hundred tokens."""
+"""Tokens in a chunk on a CPU, and the fewest on a GPU; the last chunk may be smaller. Each chunk
+reads the weight again, which takes as long as the arithmetic of about a hundred tokens."""
 _LOGITS = 1 << 24
 """Logits in a chunk on a GPU, at least: 64 MiB. Fewer would not keep it busy."""
 
@@ -46,7 +46,7 @@ def token_losses(
     output: Projection,
     target: Int[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
-    alike: bool = True,
+    equal: bool = True,
 ) -> TokenLosses:
     """The losses of the target tokens, differentiable once by states, weight and bias.
 
@@ -57,7 +57,7 @@ def token_losses(
         output: the output layer.
         target: the tokens to be predicted.
         mask: True for real tokens; nothing is computed for padding.
-        alike: True if all tokens are expected to have the same weight in the loss, which is faster.
+        equal: True if all tokens are expected to have the same weight in the loss, which is faster.
     """
     rows = mask.flatten().nonzero()[:, 0]
     kept = states.flatten(0, 1).index_select(0, rows)
@@ -65,7 +65,7 @@ def token_losses(
     kept, weight, bias = as_autocast(kept, *output)
     with torch.autocast(states.device.type, enabled=False):
         learns = torch.is_grad_enabled()
-        losses = _Losses.apply(kept, weight, bias, tokens, learns, alike)  # type: ignore[no-untyped-call]
+        losses = _Losses.apply(kept, weight, bias, tokens, learns, equal)  # type: ignore[no-untyped-call]
     padded = (loss.new_zeros(mask.numel()).index_copy(0, rows, loss) for loss in losses)
     return TokenLosses(*(loss.view(mask.shape) for loss in padded))
 
@@ -90,7 +90,7 @@ class _Losses(torch.autograd.Function):
         bias: Float[Tensor, "V"] | None,
         target: Int[Tensor, "N"],
         learns: bool,
-        alike: bool,
+        equal: bool,
     ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
         wide = wider(states.dtype)
         log_z, chosen = (states.new_empty(len(states), dtype=wide) for _ in range(2))
@@ -102,7 +102,7 @@ class _Losses(torch.autograd.Function):
             log_z[rows], p = softmax_(z)
             if by_state is not None:
                 by_state[rows] = p.to(weight.dtype) @ weight
-            if learns and alike:
+            if learns and equal:
                 sums = added(sums, p, states[rows], bias is not None)
         average = weight.mean(0, dtype=wide)
         ctx.save_for_backward(states, weight, bias, target, log_z, by_state, average)

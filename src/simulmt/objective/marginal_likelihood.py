@@ -56,7 +56,7 @@ class MarginalLikelihood(Objective):
         self.latency = latency
 
     def misfit(self, mechanism: Mechanism) -> str:
-        """A token needs several states."""
+        """Why the mechanism does not fit, if it gives a token one state; else empty."""
         return "" if mechanism.several_states else "each token has one state; take mechanism=hmt"
 
     def grows(self) -> bool:
@@ -76,7 +76,7 @@ class MarginalLikelihood(Objective):
         among = reads.shape  # (B, T, K)
         target, mask = (x[..., None].expand(among) for x in (batch.target, batch.target_mask))
         states, target, mask = found.states.flatten(1, 2), target.flatten(1), mask.flatten(1)
-        losses = token_losses(states, found.output, target, mask, alike=False)
+        losses = token_losses(states, found.output, target, mask, equal=False)
         each = losses.smoothed(self.label_smoothing).sum() / among[-1]
         translate, tokens = log_translate(confidence), batch.target_mask.sum(-1)
         log_f = forward_algorithm(translate, -losses.nll.view(among), reads)

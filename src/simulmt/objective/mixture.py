@@ -45,7 +45,7 @@ class Mix(NamedTuple):
     strength: float
     """The weight of the mixture's loss."""
     detach: bool
-    """Whether the mixture teaches the view of the prefix alone."""
+    """True if the mixture's loss has no gradient for the view of the whole source."""
 
 
 class MixtureLosses(NamedTuple):
@@ -117,9 +117,9 @@ def _gradients_(
     target: Int[Tensor, "n 1"],
     mix: Mix,
 ) -> tuple[Float[Tensor, "3"], Float[Tensor, "n"]]:
-    """Total, nll and mixture of a chunk, and the gradients of the total by `confidence`.
+    """Total, nll and mixture of a chunk, and the total's gradient with respect to `confidence`.
 
-    The gradients by `z` and `y`, the logits of p and q, take their place.
+    The gradients with respect to `z` and `y`, the logits of p and q, overwrite them.
     """
     even, own = mix.smoothing / z.shape[1], 1 - mix.smoothing  # w = even, + own at the target
     chosen, mean = y.gather(1, target)[:, 0], y.mean(1)

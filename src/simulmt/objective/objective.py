@@ -47,10 +47,10 @@ class Loss(NamedTuple):
 
 
 class Objective(nn.Module, ABC):
-    """Runs a model on a batch, once or more often, and weighs the losses.
+    """Runs a model on a batch, one or more times, and weights the losses.
 
     Args:
-        hold: number of first updates for which the weights that grow are 0.
+        hold: number of initial updates during which the weights that grow are 0.
         warmup: updates over which these weights then grow linearly to their values.
     """
 

@@ -52,12 +52,12 @@ class SelfModifying(Objective):
         self.detach = detach
 
     def misfit(self, mechanism: Mechanism) -> str:
-        """The model needs a confidence."""
+        """Why the mechanism does not fit, if its model has no confidence; else empty."""
         return "" if mechanism.confident else "it has no confidence; take mechanism=sm2"
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
         """The losses of a batch; those of prefixes in training alone."""
-        source = model.encode(batch.source, batch.source_mask)
+        source = model.encode(batch.source, batch.source_mask, batch.past)
         whole = model.decode(source, batch.target_input, moment)
         strength, mask = self.strength(moment.update), batch.target_mask
         if moment.draw is None or strength == 0:
@@ -68,7 +68,8 @@ class SelfModifying(Objective):
         if model.extends and not model.reads_words:  # the states of the prefix are known
             source = source._replace(mask=seen)
         else:
-            source = model.encode(batch.source.masked_fill(~seen, model.vocabulary.pad), seen)
+            prefixes = batch.source.masked_fill(~seen, model.vocabulary.pad)
+            source = model.encode(prefixes, seen, batch.past)
         part = model.decode(source, batch.target_input, moment)
         assert part.confidence is not None, "a confident model has a confidence"
         of_all = part.states, whole.states, part.confidence, batch.target

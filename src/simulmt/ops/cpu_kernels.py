@@ -2,8 +2,8 @@
 
 In memory a row is followed by the next row of the same sentence. So kernels read and write several
 rows at a time, in pieces long enough for the processor to prefetch, and compute them row by row
-(`cpu_rows`). A kernel works through the tiles `first..last`, writes nothing outside them and holds
-no lock and no state, so any number of kernels may run at a time.
+(`cpu_rows`). A kernel works through the tiles `first` to `last - 1`, writes nothing outside them
+and holds no lock and no state, so any number of kernels may run at a time.
 
 All kernels have one signature: inputs and outputs in the order of `operators`, integers, tiles.
 Arrays (N, T, S) arrive as (N, T S); a kernel for single rows has arrays (N, S).

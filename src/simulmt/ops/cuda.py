@@ -4,8 +4,8 @@ Triton and the kernels load when an operator first runs. With TRITON_INTERPRET=1
 from the start, Triton's interpreter runs the kernels, slowly, on tensors in the CPU's memory: for
 tests.
 
-These kernels wait for memory, not for arithmetic, so bytes count. Per element in float32,
-neighbours that a cache holds not counted again:
+These kernels are limited by memory, not by arithmetic, so bytes count. Bytes per element in
+float32, without the neighbours that are loaded again from a cache:
 
     alignment   forward   read p, write alpha                                  8
                 adjoint   read grad, p, alpha, write grad_p                   16
@@ -64,7 +64,7 @@ def _launch(name: str, tensors: Sequence[Tensor], *sizes: int, **options: int) -
             ROWS=in_program,
             BLOCK=block,
             num_warps=max(1, block // PER_WARP),
-            enable_fp_fusion=True,  # a * b + c rounds once, as in the CPU's kernels
+            enable_fp_fusion=True,  # a * b + c rounds once, unlike in the CPU's kernels
             **options,
         )
 

@@ -32,7 +32,7 @@ class EightBit:
     packed: Tensor
     """As oneDNN reads it."""
     scale: Float[Tensor, "N"]
-    """A rounded value of 1 stands for so much."""
+    """What a rounded value of 1 stands for in each row of the matrix."""
     offset: Int[Tensor, "N"]
     """What stands for 0 in each row of the matrix: 0."""
 
@@ -63,7 +63,7 @@ class EightBit:
             *(1.0, 0, torch.float32, "none", [], ""),
         )
         y = y.mul_(scale) if bias is None else torch.addcmul(bias, y, scale)
-        return y.view(*x.shape[:-1], -1)
+        return y.view(*x.shape[:-1], len(self.scale))
 
     @classmethod
     def __torch_function__(

@@ -3,7 +3,7 @@
     log_f = forward_algorithm(translate, emission, reads)   # every state's share of the likelihood
     log_likelihood(log_f, lengths)                          # of whole sentences
 
-(HMT, Zhang & Feng 2022.) Each target token i has K states, and state n has read c(i, n) source
+(HMT, Zhang & Feng 2023.) Each target token i has K states, and state n has read c(i, n) source
 tokens. The first token starts with t(1, n); from a state with c reads, the next token's states with
 fewer reads are excluded and the others share all probability:
 

@@ -2,7 +2,7 @@
 
 Everything between the two products with the recurrent matrix, in one pass over the rows: the
 layer normalisation of each gate, the sigmoids and the tanh, the cell. A kernel works through the
-tiles `first..last` of 16 rows and writes nothing outside them.
+tiles `first` to `last - 1`, of 16 rows each, and writes nothing outside them.
 """
 
 # mypy: disable-error-code="no-untyped-call"
