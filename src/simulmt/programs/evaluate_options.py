@@ -16,7 +16,7 @@ from simulmt.files.run_directory import EVALUATION, run_of
 from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, is_folder_name
 from simulmt.parts.builders import other_policy
-from simulmt.programs.documents import STREAM, check_cut
+from simulmt.programs.documents import LINES, PUNCTUATION, STREAM, check_cut
 from simulmt.programs.plain import Dials
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -158,13 +158,14 @@ class EvaluateOptions:
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms", "bleu")}
         if policy.get("policy") == "from_file":
-            content = digest_of_file(Path(policy["file"]).expanduser())
-            policy["file"] = f"{Path(policy['file']).stem}-{content[:8]}"
+            policy["file"] = _named(Path(policy["file"]))
         changed = {**policy, **self.dial, **own}
         if self.sentences:
-            changed["sentences"] = Path(self.sentences).stem + "+history" * self.history
+            told = self.sentences in (STREAM, LINES, PUNCTUATION)
+            name = self.sentences if told else _named(Path(self.sentences))
+            changed["sentences"] = name + "+history" * self.history
         if self.context:
-            changed["context"] = self.context.stem
+            changed["context"] = _named(self.context)
         if self.sentences == STREAM:
             changed["cut"] = self.cut
         if self.weights != "float32":
@@ -177,3 +178,8 @@ class EvaluateOptions:
         stem = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
         home = path if path.is_dir() else run_of(path) or path.parent
         return home / EVALUATION / "-".join([self.named, *stem, *changes])
+
+
+def _named(file: Path) -> str:
+    """Return a name for the content of a file: its stem, and the start of its digest."""
+    return f"{file.stem}-{digest_of_file(file.expanduser())[:8]}"
