@@ -113,5 +113,5 @@ def test_an_error_of_all_ranks_is_one_line(tmp_path):
         command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "1 valid pairs for 2 process" in done.stderr
+    assert "1 valid pairs are too few for 2 processes" in done.stderr
     assert not (tmp_path / "run").exists()

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["decoding=null"], "^decoding is None"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),
-        (["data.test=0"], "no test pairs"),
+        (["data.test=0"], "the test split is empty"),
         (["data.batch_tokens=3"], "pairs are longer; raise it to"),
     ],
 )
@@ -86,7 +86,7 @@ def test_the_command_line_answers_in_one_line_and_leaves_what_was_there(tmp_path
     mine.mkdir()
     refused = [
         ("train.py", [*tiny, "name=../x"], "name is '../x'"),
-        ("train.py", [*tiny, "name=a", "data.test=0"], "no test pairs"),
+        ("train.py", [*tiny, "name=a", "data.test=0"], "the test split is empty"),
         ("train.py", [*tiny, f"hydra.run.dir={mine}", "init_from=nowhere"], "at init_from=nowhere"),
     ]
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]

@@ -91,7 +91,7 @@ def test_a_run_is_set_aside_only_once_its_successor_can_start(
     for options, message in (
         (["data.subwords.size=99999"], "too large"),
         (["data.batch_tokens=3"], "raise it to"),
-        (["data.test=0"], "no test pairs"),
+        (["data.test=0"], "the test split is empty"),
         (other, "the data are not those of the model"),
     ):
         with pytest.raises(UserError, match=message):
