@@ -165,7 +165,7 @@ def test_losses_that_a_mechanism_hands_on_are_weighed_by_name():
     torch.testing.assert_close(loss.total, plain.total + 3.5)
     assert loss.per_sentence["information"] == 7
     for terms in ({}, {"information": 1.0, "other": 1.0}):
-        with pytest.raises(UserError, match="the mechanism returns information"):
+        with pytest.raises(UserError, match="losses of the mechanism: information"):
             loss_of(*rest, update=0, losses=losses, terms=terms)
 
 
