@@ -117,7 +117,7 @@ class Decoder(nn.ModuleList):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "B N D"],
         visible: Tensor | None,
         source: Source,
         plan: Plan | None,

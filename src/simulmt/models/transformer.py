@@ -164,12 +164,12 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
 
     def _after(
         self,
-        past: TokenIds,
+        past: Int[Tensor, "B P"],
         real: Bool[Tensor, "B P"],
-        tokens: TokenIds,
+        tokens: Int[Tensor, "B T"],
         side: Side,
         weight: Tensor | None = None,
-    ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
+    ) -> tuple[Float[Tensor, "B P+T D"], Tensor | None]:
         """The past and the tokens, embedded, and their mask; positions begin with the past."""
         first = real.sum(1, keepdim=True) - past.shape[1]  # below 0 at padding
         real = visible_with_past(real, tokens.shape[1])
