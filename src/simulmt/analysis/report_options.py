@@ -13,6 +13,7 @@ from simulmt.options import Config, Finite, Natural, OneOrMany, Positive, constr
 from simulmt.scoring.conventions import CONVENTIONS
 
 MOST_RESAMPLES = 10_000
+"""The limit of `resamples`."""
 
 
 def _in_order(limits: tuple[float, float]) -> tuple[float, float]:

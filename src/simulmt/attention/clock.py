@@ -68,8 +68,8 @@ class Clock(ABC, Generic[ClockState]):
     def extend(self, state: ClockState, source: Source) -> ClockState:
         """The state after more of the source has been read.
 
-        A tensor that is as long as the source grows at its end. If sentences of different lengths
-        read in one batch, padding may precede the new elements; the caller moves it behind them.
+        Tensors with a source dimension grow at its end. If sentences of different lengths read in
+        one batch, padding may precede the new elements; the caller moves it behind them.
         """
 
     @abstractmethod

@@ -9,7 +9,7 @@ from torch import Tensor
 
 State: TypeAlias = Tensor | tuple[object, ...] | None
 """What a model, a clock or a schedule keeps between two steps. The first dimension of each tensor
-is the batch. A tensor that is as long as the source or the target grows at its end."""
+is the batch. A dimension of the source or the target grows at its end."""
 T = TypeVar("T")
 
 

@@ -51,6 +51,11 @@ def _ordered(line: str) -> str:
     return "".join(chain.from_iterable(sorted(run, key=unicodedata.combining) for _, run in runs))
 
 
+def stem(path: Path) -> str:
+    """The name of a text file without language and compression: `news` of `news.de.gz`."""
+    return (path.with_suffix("") if path.suffix in ENDINGS[1:] else path).stem
+
+
 def word_count(line: str, characters: bool = False) -> int:
     """The number of words of a normalised line: its single spaces separate them.
 

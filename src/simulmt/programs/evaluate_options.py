@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from simulmt.data.corpus import SPLITS
 from simulmt.data.sacrebleu_sets import PREFIX, is_test_set
 from simulmt.data.store import digest_of_file
-from simulmt.data.text import ENDINGS
+from simulmt.data.text import stem
 from simulmt.data.writing_options import BleuTokens
 from simulmt.errors import UserError
 from simulmt.files.run_directory import EVALUATION, run_of
@@ -144,8 +144,7 @@ class EvaluateOptions:
             return self.text
         if self.source is None:
             return self.split.removeprefix(PREFIX).replace("/", "_")
-        compressed = self.source.suffix in ENDINGS[1:]
-        return (self.source.with_suffix("") if compressed else self.source).stem
+        return stem(self.source)
 
     @property
     def named(self) -> str:
@@ -175,9 +174,9 @@ class EvaluateOptions:
     def folder(self, path: Path) -> Path:
         """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
         changes = [f"{name}{value}" for name, value in self.changes.items()]
-        stem = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
+        own = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
         home = path if path.is_dir() else run_of(path) or path.parent
-        return home / EVALUATION / "-".join([self.named, *stem, *changes])
+        return home / EVALUATION / "-".join([self.named, *own, *changes])
 
 
 def _named(file: Path) -> str:

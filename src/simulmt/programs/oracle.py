@@ -14,6 +14,7 @@ from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
+from simulmt.data.text import stem
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.instance import Instance
@@ -84,7 +85,7 @@ def oracle(cfg: DictConfig) -> None:
     if options.source and options.target:
         files = FilePair(options.source.expanduser(), options.target.expanduser())
         split = read_pairs([files], writing=trained.subwords.writing)
-        name = options.source.name.partition(".")[0]
+        name = stem(options.source)
     else:
         split, name = trained.own_split(options.split, options.data_root), options.split
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
