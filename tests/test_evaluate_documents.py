@@ -104,6 +104,22 @@ def test_a_policy_ends_sentences(trained, texts, monkeypatch):
         evaluated(trained, "", "sentences=model", "policy=retranslation")
 
 
+def test_documents_of_the_same_name_do_not_replace_others(trained, texts, tmp_path):
+    text = {f"test.{end}": (texts / f"test.{end}").read_text() for end in ("de", "en", "docid")}
+    for name, content in text.items():
+        (tmp_path / name).write_text(content)
+    paths = [f"{tmp_path}/test.{end}" for end in ("de", "en", "docid")]
+    chosen = ["text=mine", "sentences=lines"]
+    chosen += [f"{k}={p}" for k, p in zip(("source", "target", "documents"), paths, strict=True)]
+    folder = evaluated(trained, "mine-best-sentenceslines", *chosen)
+    assert evaluated(trained, folder.name, *chosen) == folder
+    log = (folder / "instances.log").read_bytes()
+    (tmp_path / "test.de").write_text(text["test.de"].replace("das", "der"))
+    with pytest.raises(UserError, match=r"sentenceslines is of other text: .* text=NAME"):
+        evaluated(trained, folder.name, *chosen)
+    assert (folder / "instances.log").read_bytes() == log
+
+
 def test_translate_tells_what_evaluate_decodes(trained, tmp_path, capsys, monkeypatch):
     folder = evaluated(trained, "test-best-sentencesmodel-cutpointer", "sentences=model")
     found = read_streams(folder / "instances.log")[0]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from simulmt.errors import UserError
 from simulmt.system.ending import end_with
+from simulmt.system.processes import cores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,11 +57,6 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _begin(parent: int, work: Callable[[Any], Any]) -> None:

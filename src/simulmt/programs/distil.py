@@ -21,7 +21,6 @@ from simulmt.analysis import summary
 from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
-from simulmt.data.workers import cores
 from simulmt.decoding.writing import unspaced
 from simulmt.errors import UserError
 from simulmt.live.lines import LineTranslator
@@ -37,6 +36,7 @@ from simulmt.system.console import say
 from simulmt.system.disk import read_json
 from simulmt.system.ending import CONTINUES, handle_signals, is_worker, launched
 from simulmt.system.memory import enough_memory
+from simulmt.system.processes import cores
 from simulmt.training.launch import reported, run_ranks
 
 RECORD = "distil.json"

@@ -11,14 +11,15 @@ from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.writing import unspaced
 from simulmt.errors import UserError
-from simulmt.files.instances import write_streams
+from simulmt.files.instances import read_streams, write_streams
 from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES
 from simulmt.models.model import Model
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.scores import Figures
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.scoring.stream_decoder import decode_streams, joined, segments_of
+from simulmt.scoring.stream_decoder import decode_streams, joined, segments_of, source_of
 from simulmt.scoring.stream_oracle import oracle_scores
 from simulmt.scoring.stream_score import score_streams
 from simulmt.system.console import say, watch
@@ -64,19 +65,23 @@ class DocumentDecoding:
         """Decode, score, and write the log and the scores into a folder.
 
         Raises:
-            UserError: the split has no documents, the model cannot end sentences, or a file of
-                sentences does not fit the text.
+            UserError: the split has no documents, the folder has those of other text, the model
+                cannot end sentences, or a file of sentences does not fit the text.
         """
         if not split.documents:
             raise UserError(
                 f"sentences={self.sentences} needs documents: give documents=FILE with source=FILE,"
                 " or train with data.documents=true"
             )
+        log, writing = folder / INSTANCES, subwords.writing.source
+        texts = [unspaced(source_of(split, name), writing) for name in split.documents]
+        if log.exists() and [one.text for one in read_streams(log)] != texts:
+            raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
         instances = self.decode(model, split, subwords)
         pairs = [(segments_of(split, instance.source), instance) for instance in instances]
         scores = score_streams(pairs, writing=subwords.writing) | oracle_scores(split)
         folder.mkdir(parents=True, exist_ok=True)
-        write_streams(folder / INSTANCES, instances)
+        write_streams(log, instances)
         write_json(folder / DOCUMENT_SCORES, scores)
         print_figures(scores)
         say(f"{len(pairs):,} documents; log and scores: {folder}")

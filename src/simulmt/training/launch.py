@@ -25,6 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from simulmt.errors import UserError
 from simulmt.system import ending
 from simulmt.system.disk import describe_error
+from simulmt.system.processes import cores
 
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
@@ -100,8 +101,7 @@ def run_ranks(processes: int) -> None:
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
     # divided as Lightning does; the last digits of all results depend on this number
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // processes)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
     os.environ[ending.ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates

@@ -1,6 +1,5 @@
 """The plan of a training run: its devices, its length, and when it validates and stops."""
 
-import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,6 +8,7 @@ from annotated_types import Ge
 
 from simulmt.errors import UserError
 from simulmt.options import Config, Count, Few, Natural
+from simulmt.system.processes import cores
 from simulmt.training.compiled import check_compiler
 from simulmt.training.lightning_arguments import check_arguments
 
@@ -58,13 +58,13 @@ class TrainingPlan:
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
-        cores = os.cpu_count() or 1
-        devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        threads = (self.threads or 1, cores, "cores")
+        usable = cores()
+        devices = (gpus, "GPUs") if gpus else (max(usable, 2), "cores")
+        threads = (self.threads or 1, usable, "cores")
         asked = {"threads": threads, "devices": (self.devices, *devices)}
         for name, (chosen, most, what) in asked.items():
             if chosen > most:
-                there = f"this machine has {most} {what}; use {most} or fewer"
+                there = f"{most} {what} can be used here; use {most} or fewer"
                 raise UserError(f"trainer.{name}={chosen}, but {there}")
         if self.compile:
             check_compiler(self.accelerator)
