@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from hashlib import sha256
 from itertools import accumulate
@@ -254,6 +255,8 @@ def test_one_model_is_scored_with_and_without_marks_and_capitals(tmp_path):
 
 def test_a_report_lists_documents(trained, tmp_path):
     folder = evaluated(trained, "test-best-sentenceslines", "sentences=lines")
+    aside = trained.parent / "aside@1" / "evaluation" / folder.name
+    shutil.copytree(folder, aside)
     from simulmt.analysis.report import report
     from simulmt.programs.plain import plain as values
 
@@ -264,6 +267,7 @@ def test_a_report_lists_documents(trained, tmp_path):
     row = rows[folder.relative_to(trained.parent).as_posix()]
     assert float(row["streaming_DAL"]) == scores["streaming"]["DAL"]["value"]
     assert float(row["boundaries_F1"]) == 100
+    assert not [name for name in rows if name.startswith("aside")]
 
 
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):

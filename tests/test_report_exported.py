@@ -103,3 +103,17 @@ def test_one_of_several_texts_has_to_be_named(place, tmp_path):
     assert "on other, 5 test sentences" in (tmp_path / "report.html").read_text(encoding="utf-8")
     with pytest.raises(UserError, match="evaluated on news, other: choose with test=NAME"):
         report({**QUICK, "runs": place / "model", "test": "third"})
+
+
+def test_an_exported_model_and_its_run_have_one_test_set(place, trained_once, tmp_path):
+    model, run = copied(place, tmp_path / "model"), tmp_path / "run"
+    shutil.copytree(trained_once(*LONGER, "mechanism=soft", "model.encoder=bidirectional"), run)
+    for trained in (model, run):
+        evaluate(configuration("evaluate", f"checkpoint={trained}"))
+    found = find_runs(tmp_path, test="test").runs
+    assert [one.folder.split("/")[0] for one in found] == ["model", "run"]
+    assert len({one.test_set for one in found}) == 1
+    scored(model, place / "news", "bleu=char", "text=news")
+    assert find_runs(model, test="news").left_out == [
+        f"{model}/evaluation/news-bleuchar (another tokeniser of BLEU)"
+    ]

@@ -21,7 +21,8 @@ from simulmt.system.disk import write_json
 
 
 def train_on(run: Path, text: str) -> None:
-    digests = {split: dict.fromkeys(("source_sha256", "target_sha256"), name)
+    """As after a distillation: the targets are others, the sources are not."""
+    digests = {split: {"source_sha256": "abcdef", "target_sha256": name}
                for split, name in (("train", text), ("test", "test"))}  # fmt: skip
     write_json(run / MANIFEST, {"splits": digests})
 
@@ -51,7 +52,7 @@ def test_text_edited_in_place_is_other_text(tmp_path):
     for seed, text in enumerate(("12345678a", "87654321a")):
         run = make_run(tmp_path / text, "wait_k", {"mechanism.k": 3, "seed": seed}, 30, 3)
         train_on(run, text)
-    names = {f"wait_k data.digest={digest}": ["k=3"] for digest in ("12345678", "87654321")}
+    names = {f"wait_k data.digest={digest}": ["k=3"] for digest in ("abcd1234", "abcd8765")}
     assert lines_of(tmp_path) == names
     assert [len(group) for group in by_seed(find_runs(tmp_path).runs)] == [1, 1]
 

@@ -10,7 +10,7 @@ from simulmt.analysis.runs.run import DIGEST, Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.metrics import read_columns
-from simulmt.options import flat_options
+from simulmt.options import Config, flat_options
 from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
 from simulmt.scoring.scores import Decoding, Scores
@@ -105,15 +105,15 @@ def _read(here: Path, name: str) -> Run:
         steps = read_columns(here, "step")
         reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
         raise UserError(f"not finished: no {files.SCORES}{reached}")
-    splits = read_json(here / files.MANIFEST)["splits"]
-    texts = {k: splits[k]["source_sha256"] + splits[k]["target_sha256"] for k in ("train", "test")}
+    train, test = (_digests(read_json(here / files.MANIFEST), name) for name in ("train", "test"))
+    options = flat_options(read_json(here / files.CONFIG))
     run = Run(
         path=here,
         folder=name,
         home=name,
-        options=flat_options(read_json(here / files.CONFIG)) | {DIGEST: texts["train"][:8]},
+        options={**options, DIGEST: train[0][:4] + train[1][:4]},
         scores=read_record(here / files.SCORES, Scores),
-        test_set=texts["test"],
+        test_set="".join(test),
         traits=read_record(here / files.TRAITS, files.Traits),
         training=read_record(here / files.TRAINING, files.Training),
         provenance=files.read_provenance(here),
@@ -122,13 +122,19 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
+def _digests(manifest: Config, split: str) -> tuple[str, str]:
+    """Return the SHA-256 of the sources and of the targets of a split."""
+    return manifest["splits"][split]["source_sha256"], manifest["splits"][split]["target_sha256"]
+
+
 def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
     """Return an exported model as a run without training, and the text that it was evaluated on.
 
     Raises:
         UserError: the model was not evaluated on the text, or on several if none is named.
     """
-    config = read_json(folder / files.CONFIG)["config"]
+    described = read_json(folder / files.CONFIG)
+    config, manifest = described["config"], described["manifest"]
     places = sorted(folder.glob(f"{files.EVALUATION}/*/{files.EVALUATED}"))
     scores = [read_record(place, Scores) for place in places]
     found = [(one, one.decoding) for one in scores if one.decoding and not one.decoding.word_ms]
@@ -148,6 +154,7 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         home=name,
         options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
+        test_set="".join(_digests(manifest, "test")) if "test" in manifest["splits"] else "",
         traits=files.Traits(learned, mechanism.offline, mechanism.dials),
         provenance=files.read_provenance(folder),
     )
@@ -168,17 +175,20 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
             continue
         decoding = scores.decoding
         turned = _turned(run, decoding, test)
-        if decoding is None or turned is None or (turned, decoding.policy) in seen:
+        if decoding is None or turned is None:
             continue
-        if scores.writing != run.scores.writing:  # another tokeniser of BLEU
+        if scores.writing != run.scores.writing:
+            listed.left_out.append(f"{place.parent} (another tokeniser of BLEU)")
+            continue
+        if (turned, decoding.policy) in seen:
             continue
         seen.append((turned, decoding.policy))
-        of_text = "".join(decoding.text.sha256) if decoding.text else f"{run.test_set} {test}"
+        own = run.test_set if test in (None, "test") else f"{run.test_set} {test}"
         yield replace(
             run,
             path=place.parent,
             folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
-            test_set=of_text if test else run.test_set,
+            test_set="".join(decoding.text.sha256) if decoding.text else own,
             scores=scores,
             turned=turned,
             policy=decoding.policy,

@@ -28,7 +28,7 @@ COST = ("folder", *_COST)
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
 DIGEST = "data.digest"
-"""Added to the options of a trained run: the start of the SHA-256 of its training text."""
+"""Added to the options of a trained run: the starts of the SHA-256 of its text for training."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Run:
         options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
         scores: The scores of the test set.
         traits: The kind of policy that the run trained.
-        test_set: The digests of the test set's text; empty for an exported model.
+        test_set: The digests of the test set's text; empty for an imported model.
         training: Size, length and speed of the training; None for an exported model, and for
             another system, of which only the log is known.
         provenance: Where the training comes from; None if that is not known.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulmt.analysis.runs.run import Row
-from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION
+from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION, SET_ASIDE
 from simulmt.scoring.scores import Figures
 from simulmt.system.disk import read_record
 
@@ -16,6 +16,8 @@ def document_rows(folder: Path) -> list[Row]:
     """
     rows = list[Row]()
     for place in sorted(folder.rglob(f"{EVALUATION}/*/{DOCUMENT_SCORES}")):
+        if any(map(SET_ASIDE.search, place.relative_to(folder).parts)):
+            continue
         scores = read_record(place, dict[str, Figures])
         row: Row = {"folder": place.parent.relative_to(folder).as_posix()}
         for name, figures in scores.items():
