@@ -61,7 +61,7 @@ SCHEMAS = {
     "serve": ServeOptions,
     "translate": TranslateOptions,
 }
-PROGRAMS = {path.stem for path in (ROOT / "conf").glob("*.yaml")}
+PROGRAMS = {path.stem for path in (ROOT / "conf").glob("[!_]*.yaml")}
 
 each_page = pytest.mark.parametrize("page", PAGES)
 

@@ -266,13 +266,14 @@ def build_search(options: Config, model: Model) -> Search:
 
 
 def pick_device(choice: str, weights: Precision = "float32") -> torch.device:
-    """Return a device; `auto` is the GPU if there is one. Rounded weights need a CPU."""
+    """Return a device; `auto` is the GPU if there is one. Rounded weights are for a CPU."""
     there = torch.cuda.is_available()
-    if weights == "int8" and (choice == "cuda" or (choice == "auto" and there)):
+    if weights == "int8" and choice == "cuda":
         raise UserError(
             f"weights={weights} with device={choice}, a GPU: set device=cpu, or leave out weights"
         )
     if choice == "cuda" and not there:
         raise UserError("device=cuda, but no GPU was found; choose cpu or auto")
-    devices = {"auto": "cuda" if there else "cpu", "cpu": "cpu", "cuda": "cuda"}
+    auto = "cuda" if there and weights == "float32" else "cpu"
+    devices = {"auto": auto, "cpu": "cpu", "cuda": "cuda"}
     return torch.device(pick(devices, choice, "device"))

@@ -14,16 +14,19 @@ from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
-from simulmt.data.reader import read_pairs, with_documents
+from simulmt.data.reader import with_documents
 from simulmt.data.recognised import as_recognised
-from simulmt.data.sacrebleu_sets import find_set, is_test_set
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.history import held
-from simulmt.decoding.search import GREEDY
+from simulmt.decoding.instance import Instance
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances, write_lists
 from simulmt.files.run_directory import EVALUATED, INSTANCES, LISTS
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
+from simulmt.models.model import Model
 from simulmt.options import construct
 from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.context import read_context
@@ -31,10 +34,11 @@ from simulmt.programs.documents import DocumentDecoding
 from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain
+from simulmt.programs.texts import read_text
 from simulmt.saved.trained import Trained
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.score import score
-from simulmt.scoring.scores import Decoding, Scores, Text
+from simulmt.scoring.scores import Computing, Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console, say, watch
 from simulmt.system.disk import check_writable, read_record, write_json
@@ -61,54 +65,41 @@ def evaluate(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct.
     """
     try:
-        _evaluate(cfg)
+        options = construct(EvaluateOptions, plain(cfg), "")
+        with enough_memory("batch_tokens or beam", options.device):
+            _evaluate(options)
     except BaseException:  # which ends Hydra, too: the finished decodings still get their table
         Table().on_multirun_end(cfg)
         raise
 
 
-@enough_memory("batch_tokens or beam")
-def _evaluate(cfg: DictConfig) -> None:
+def _evaluate(options: EvaluateOptions) -> None:
     """Decode and score."""
-    options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device, options.weights), build_policy(options.policy)
-    trained, word_ms = options.model(), options.word_ms
+    trained = options.model()
     files, split = _text(options, trained)
     policies = policy.on(split.sources) if policy else [None]
     model = trained.build(options.dial, policies[0]).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = GREEDY if options.streams and not policy else search
     options.check_history(model.history)
-    folder = options.folder(trained.path)
+    folder = options.folder(trained)
     check_writable(folder)
     summary.print_dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     drafted = any(each.decoding and each.decoding.policy for each in _evaluated.values())
     if policy is not None and not model.causal and not drafted:
         summary.reencoding(split.sources)
-    subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
+    tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     if options.sentences:
         chosen = (options.sentences, options.cut, tokens, search, policy, options.history)
-        how = DocumentDecoding(*chosen)
-        how.evaluate(model, split, subwords, folder)
+        DocumentDecoding(*chosen).evaluate(model, split, trained.subwords, folder)
         return
-    computing = None
-    if options.context:
-        before = read_context(options.context, len(split), subwords)
-        if cut := sum(len(held(model, own)) < len(own) for own in before):
-            say(f"{cut:,} contexts exceed data.history={model.history}: oldest parts left out")
-        instances = decode_after(model, split, subwords, search, policy, before, watch)
-    elif word_ms is None:
-        encoded = EncodedSplit.encode(split, subwords)
-        decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
-        instances = decode(model, watch)
-    else:
-        translator = Translator(model, subwords, device, policy, search)
-        instances, computing = translate_timed(translator, split, word_ms, watch)
+    instances, computing = _decoded(options, model, split, trained.subwords, tokens, search, policy)
     decoding = replace(
         Decoding.by(search, trained.path, options.named),
         dials=options.dial,
-        word_ms=word_ms,
+        word_ms=options.word_ms,
         policy=other_policy(options.policy),
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
         context=str(options.context) if options.context else None,
@@ -130,25 +121,40 @@ def _evaluate(cfg: DictConfig) -> None:
     summary.further(scores)
 
 
+def _decoded(
+    options: EvaluateOptions,
+    model: Model,
+    split: Split,
+    subwords: Tokenizer,
+    tokens: int,
+    search: Search,
+    policy: Policy | None,
+) -> tuple[list[Instance], Computing | None]:
+    """Return the decoded sentences, and with `word_ms` the computing times."""
+    if options.context:
+        before = read_context(options.context, len(split), subwords)
+        if cut := sum(len(held(model, own)) < len(own) for own in before):
+            say(f"{cut:,} contexts exceed data.history={model.history}: oldest parts left out")
+        return decode_after(model, split, subwords, search, policy, before, watch), None
+    if options.word_ms:
+        translator = Translator(model, subwords, model.begins.device, policy, search)
+        return translate_timed(translator, split, options.word_ms, watch)
+    encoded = EncodedSplit.encode(split, subwords)
+    return SplitDecoder(split, encoded, subwords, tokens, search, policy)(model, watch), None
+
+
 def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, Split]:
     """Return the files to score, None for a split of the model's own data, and their text.
 
     Raises:
         UserError: there is no such text, or an evaluation of other text has its name.
     """
-    if is_test_set(options.split):
-        described = trained.manifest
-        files = find_set(options.split, described.source_language, described.target_language)
-    elif options.source and options.target:
-        files = FilePair(options.source.expanduser(), options.target.expanduser())
-    else:
-        split = trained.own_split(options.split, options.data_root)
-        return None, as_recognised(split, options.unpunctuated, options.lowercased)
-    split = read_pairs([files], writing=trained.subwords.writing)
-    home = options.folder(trained.path).parent
+    chosen = options.split, options.source, options.target, options.data_root
+    files, split = read_text(trained, *chosen)
     split = with_documents(split, options.documents) if options.documents else split
     split = as_recognised(split, options.unpunctuated, options.lowercased)
-    for place in home.glob(f"{options.named}*/{EVALUATED}"):
+    home = options.folder(trained).parent
+    for place in home.glob(f"{options.named}*/{EVALUATED}") if files else ():
         made = read_record(place, Scores).decoding
         if made and made.text and made.split == options.named and made.text.sha256 != split.sha256:
             raise UserError(f"{place.parent} is of other text: set another text=NAME, or remove it")

@@ -9,15 +9,15 @@ from annotated_types import Ge, Le
 from simulmt.data.corpus import SPLITS
 from simulmt.data.sacrebleu_sets import PREFIX, is_test_set
 from simulmt.data.store import digest_of_file
-from simulmt.data.text import stem
 from simulmt.data.writing_options import BleuTokens
 from simulmt.errors import UserError
-from simulmt.files.run_directory import EVALUATION, run_of
+from simulmt.files.run_directory import EVALUATION
 from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, is_folder_name
 from simulmt.parts.builders import other_policy
 from simulmt.programs.documents import LINES, PUNCTUATION, STREAM, check_cut
 from simulmt.programs.plain import Dials
+from simulmt.programs.texts import check_text, name_of_text
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.conventions import check_bleu
@@ -53,12 +53,8 @@ class EvaluateOptions:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        files = f"source={self.source} and target={self.target}"
         other = self.source is not None or is_test_set(self.split)
-        if (self.source is None) != (self.target is None):
-            raise UserError(f"{files}: give both, or neither")
-        if self.source and self.split != "test":
-            raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
+        check_text(self.split, self.source, self.target)
         if other and (not is_folder_name(self.scored) or self.scored.lower() in SPLITS):
             raise UserError(
                 f"the name of the text is {self.scored!r}, but it must be {FOLDER_NAME}, and not "
@@ -67,7 +63,7 @@ class EvaluateOptions:
         if other and self.data_root:
             raise UserError(
                 f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
-                f"out {files if self.source else f'split={self.split}'}"
+                f"out {f'source={self.source}' if self.source else f'split={self.split}'}"
             )
         if self.text is not None and not other:
             raise UserError(
@@ -140,11 +136,7 @@ class EvaluateOptions:
     @property
     def scored(self) -> str:
         """The name of the decoded sentences in folders and tables."""
-        if self.text is not None:
-            return self.text
-        if self.source is None:
-            return self.split.removeprefix(PREFIX).replace("/", "_")
-        return stem(self.source)
+        return name_of_text(self.split, self.source) if self.text is None else self.text
 
     @property
     def named(self) -> str:
@@ -158,7 +150,8 @@ class EvaluateOptions:
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms", "bleu")}
         if policy.get("policy") == "from_file":
             policy["file"] = _named(Path(policy["file"]))
-        changed = {**policy, **self.dial, **own}
+        dials = {f"dial.{k}" if k in policy else k: v for k, v in self.dial.items()}
+        changed = {**policy, **dials, **own}
         if self.sentences:
             told = self.sentences in (STREAM, LINES, PUNCTUATION)
             name = self.sentences if told else _named(Path(self.sentences))
@@ -171,12 +164,11 @@ class EvaluateOptions:
             changed["weights"] = self.weights
         return {name: value for name, value in changed.items() if value is not None}
 
-    def folder(self, path: Path) -> Path:
+    def folder(self, trained: Trained) -> Path:
         """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
         changes = [f"{name}{value}" for name, value in self.changes.items()]
-        own = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
-        home = path if path.is_dir() else run_of(path) or path.parent
-        return home / EVALUATION / "-".join([self.named, *own, *changes])
+        own = [] if trained.path.is_dir() else [trained.path.stem]  # a folder may be renamed
+        return trained.home / EVALUATION / "-".join([self.named, *own, *changes])
 
 
 def _named(file: Path) -> str:

@@ -40,9 +40,8 @@ def export(cfg: DictConfig) -> None:
         marian.write(trained, options.to)
         print(f"{trained.path} exported to {options.to}, for transformers")
         return
-    home = trained.path if trained.path.is_dir() else files.run_of(trained.path)
-    scores = _test_scores(trained.path, home) if home else None
-    provenance = files.read_provenance(home) if home else None
+    scores = _test_scores(trained.path, trained.home)
+    provenance = files.read_provenance(trained.home)
     records = {files.EVALUATED: scores, files.PROVENANCE: provenance}
     known = {name: record for name, record in records.items() if record is not None}
     table = list[str]()

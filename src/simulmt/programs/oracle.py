@@ -12,20 +12,19 @@ from simulmt.analysis.page import write_rows
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.pairs import FilePair
-from simulmt.data.reader import read_pairs
-from simulmt.data.text import stem
+from simulmt.data.sacrebleu_sets import is_test_set
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import write_lists
-from simulmt.files.run_directory import run_of
+from simulmt.files.run_directory import tested_checkpoint
 from simulmt.latency import METRICS
 from simulmt.models.model import Model
 from simulmt.options import OneOrMany, Tokens, Weight, construct
 from simulmt.parts.builders import build_mechanism, pick_device
 from simulmt.programs.plain import plain
+from simulmt.programs.texts import check_text, name_of_text, read_text
 from simulmt.saved import checkpoint
 from simulmt.scoring.score import UnitDelays, latencies
 from simulmt.system.console import say, watch
@@ -49,20 +48,16 @@ class OracleOptions:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        files = f"source={self.source} and target={self.target}"
-        if (self.source is None) != (self.target is None):
-            raise UserError(f"{files}: give both, or neither")
-        if self.source and self.split != "test":
-            raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
-        if self.source and not self.to:
-            raise UserError(f"{files}: say where the lists of this text go, with to=DIR")
+        check_text(self.split, self.source, self.target)
+        if (self.source or is_test_set(self.split)) and not self.to:
+            text = f"source={self.source}" if self.source else f"split={self.split}"
+            raise UserError(f"{text}: say where the lists of this text go, with to=DIR")
 
 
 ALL = 1_000_000
 """The k with which a wait-k model reads all of a prefix first."""
 
 
-@enough_memory("batch_tokens")
 def oracle(cfg: DictConfig) -> None:
     """Write the lists and their latencies, for each epsilon.
 
@@ -70,9 +65,14 @@ def oracle(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct, such as a model that does not read first.
     """
     options = construct(OracleOptions, plain(cfg), "")
+    with enough_memory("batch_tokens", options.device):
+        _oracle(options)
+
+
+def _oracle(options: OracleOptions) -> None:
+    """Find and write the lists."""
     device, trained = pick_device(options.device), checkpoint.load(options.checkpoint)
-    home = trained.path if trained.path.is_dir() else run_of(trained.path) or trained.path.parent
-    folder = options.to.expanduser() if options.to else home / "oracle"
+    folder = options.to.expanduser() if options.to else trained.home / "oracle"
     check_writable(folder)
     mechanism = build_mechanism(trained.setup.mechanism)
     if not mechanism.offline and "k" not in mechanism.dials:
@@ -82,18 +82,17 @@ def oracle(cfg: DictConfig) -> None:
             "one that waits for k words"
         )
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
-    if options.source and options.target:
-        files = FilePair(options.source.expanduser(), options.target.expanduser())
-        split = read_pairs([files], writing=trained.subwords.writing)
-        name = stem(options.source)
-    else:
-        split, name = trained.own_split(options.split, options.data_root), options.split
+    chosen = options.split, options.source, options.target
+    _, split = read_text(trained, *chosen, options.data_root)
+    usual = trained.path in (trained.home, tested_checkpoint(trained.home))
+    own = [] if usual else [trained.path.stem]
+    name = "-".join([name_of_text(options.split, options.source), *own])
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     found = stops(model, split, trained.subwords, options.epsilon, tokens)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for epsilon, instances in zip(options.epsilon, found, strict=True):
-        write_lists(folder / f"{name}-epsilon{epsilon:g}.json", instances)
+        write_lists(folder / f"{name}-epsilon{epsilon:.12g}.json", instances)
         rows.append({"epsilon": epsilon, **figures(instances, split)})
         say("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))
     say(f"{len(split):,} sentences; written: {write_rows(rows, folder / f'{name}.csv').parent}")

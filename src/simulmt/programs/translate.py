@@ -94,14 +94,20 @@ def _given(**options: object) -> str:
     return " and ".join(f"{name}={value}" for name, value in options.items() if value)
 
 
-@enough_memory("batch_tokens")
 def translate(cfg: DictConfig) -> None:
     """Translate standard input while it comes in, or a file in batches.
 
     Raises:
         UserError: a mistake that a user can correct.
     """
-    options, sentences = construct(TranslateOptions, plain(cfg), ""), dict[int, str]()
+    options = construct(TranslateOptions, plain(cfg), "")
+    with enough_memory("batch_tokens", options.device):
+        _translate(options)
+
+
+def _translate(options: TranslateOptions) -> None:
+    """Translate, and draw what was asked for."""
+    sentences = dict[int, str]()
     trained = replace(checkpoint.load(options.checkpoint), precision=options.weights)
     policy = build_policy(options.policy)
     translator = Translator.of(trained, options.device, policy, options.dial)

@@ -17,6 +17,7 @@ from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Demands, Policy
 from simulmt.errors import UserError
 from simulmt.files.plugins import MODULE
+from simulmt.files.run_directory import run_of
 from simulmt.models.eight_bit import Precision, round_weights
 from simulmt.models.model import Model
 from simulmt.models.projection import by_columns
@@ -50,6 +51,11 @@ class Trained:
     subwords: Tokenizer
     weights: Mapping[str, Tensor]
     precision: Precision = "float32"
+
+    @property
+    def home(self) -> Path:
+        """The run directory, the exported folder, or the folder of a single checkpoint."""
+        return self.path if self.path.is_dir() else run_of(self.path) or self.path.parent
 
     @classmethod
     def read(
