@@ -120,6 +120,14 @@ def construct(
     return make(**own, **given)
 
 
+def construct_own(
+    make: Callable[..., T], options: Config, where: str, given: Config | None = None
+) -> T:
+    """Return the object that `make` returns for those options of a group that it names."""
+    asked = asked_of(make, given or {})
+    return construct(make, {n: options[n] for n in asked if n in options}, where, given)
+
+
 def limited(make: type[T]) -> type[T]:
     """Decorate a class whose constructor checks what Python passes as `construct` checks options.
 
@@ -185,13 +193,14 @@ def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
     """Return what a line of JSON from outside holds.
 
     Raises:
-        UserError: the line is not valid; the error gives the place and the reason.
+        UserError: the line is not valid; the message has the first field that is wrong.
     """
     try:
         return adapter.validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from None
+        name = ".".join(map(str, first["loc"])) or "the line"
+        raise UserError(f"{name}: {first['msg']} (got {first['input']!r:.80})") from None
 
 
 def convert(value: object, kind: type[T]) -> T:

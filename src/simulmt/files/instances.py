@@ -14,15 +14,16 @@ from textwrap import shorten
 from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Le
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from simulmt.decoding.instance import Instance, texts_of
 from simulmt.decoding.recorded import read_recorded
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.decoding.writing import WORDS, Writing, spaced, words_of
 from simulmt.errors import UserError
+from simulmt.options import parse_json
 from simulmt.system.console import warn
-from simulmt.system.disk import replacing
+from simulmt.system.disk import write_text
 
 T = TypeVar("T")
 ENDS_OF_LISTS = (".json", ".jsonl", ".gz")
@@ -64,12 +65,14 @@ def to_json(instance: Instance) -> str:
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
     """Write a SimulEval `instances.log`, ordered by sentence index."""
-    _write(path, map(to_json, sorted(instances, key=lambda instance: instance.index)))
+    ordered = sorted(instances, key=lambda instance: instance.index)
+    write_text(path, "".join(f"{to_json(instance)}\n" for instance in ordered))
 
 
 def write_streams(path: Path, instances: Iterable[StreamInstance]) -> None:
     """Write the log of some documents, in their order, without fields that are empty."""
-    _write(path, (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances))
+    lines = (_STREAM.dump_json(i, exclude_defaults=True).decode() for i in instances)
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def write_lists(path: Path, instances: Iterable[Instance]) -> None:
@@ -79,13 +82,7 @@ def write_lists(path: Path, instances: Iterable[Instance]) -> None:
         for i in sorted(instances, key=lambda instance: instance.index)
     )
     text = ",\n".join(json.dumps(each, ensure_ascii=False) for each in lists)
-    _write(path, [f"[{text}]"])
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    text = "".join(line + "\n" for line in lines)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
+    write_text(path, f"[{text}]\n")
 
 
 def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
@@ -135,15 +132,15 @@ def read_streams(path: Path) -> list[StreamInstance]:
     Raises:
         UserError: as for `read_instances`.
     """
-    return read_log(path, partial(checked, _STREAM))
+    return read_log(path, partial(parse_json, _STREAM))
 
 
 def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     """Return what `parse` returns for each line of a log that is not empty.
 
     Raises:
-        UserError: the file cannot be read, or `parse` raises a ValueError; the message names the
-            line.
+        UserError: the file cannot be read, or `parse` raises this or a ValueError; the message
+            names the line.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -155,7 +152,7 @@ def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
             continue
         try:
             found.append(parse(line))
-        except ValueError as error:
+        except (UserError, ValueError) as error:
             raise UserError(
                 f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
                 "line"
@@ -163,19 +160,9 @@ def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
     return found
 
 
-def checked(kind: TypeAdapter[T], text: bytes) -> T:
-    """Return a line of JSON as a dataclass; a ValueError names the first field that is wrong."""
-    try:
-        return kind.validate_json(text, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the line"
-        raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
-
-
 def _parse(writing: Writing, text: bytes) -> Instance:
-    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
-    line = checked(_LINE, text)
+    """The instance of one line of an `instances.log`; an error if the line is corrupt."""
+    line = parse_json(_LINE, text)
     instance = Instance(
         line.index,
         spaced(line.source, writing.source),

@@ -10,7 +10,8 @@ from pathlib import Path, PurePath
 from pydantic import FiniteFloat, TypeAdapter
 
 from simulmt.decoding.stream_instance import StreamInstance
-from simulmt.files.instances import checked, read_log
+from simulmt.files.instances import read_log
+from simulmt.options import parse_json
 
 _SPACE = "\u2581"  # of SentencePiece
 
@@ -71,7 +72,7 @@ def read_simulstream(path: Path) -> list[StreamInstance]:
     names, outputs = dict[int | str, str](), dict[str, _Output]()
 
     def follow(text: bytes) -> None:
-        line = checked(_LINE, text)
+        line = parse_json(_LINE, text)
         if line.id is None:
             return
         if line.metadata:

@@ -48,6 +48,7 @@ from simulmt.options import (
     asked_of,
     check_options,
     construct,
+    construct_own,
     pick,
 )
 
@@ -93,14 +94,10 @@ def build_mechanism(options: Config) -> Mechanism:
         asked["score"] = str
     units = {} if getattr(schedule, "offline", False) else UNITS
     check_options(options, asked_of(schedule) | asked_of(span) | asked | units, "mechanism")
-
-    def part(make: Callable[..., T]) -> T:
-        own = {key: options[key] for key in asked_of(make) if key in options}
-        return construct(make, own, f"mechanism={options['name']}")
-
+    where = f"mechanism={options['name']}"
     return Mechanism(
-        schedule=part(schedule),
-        span=part(span),
+        schedule=construct_own(schedule, options, where),
+        span=construct_own(span, options, where),
         score=pick({USUAL: None, **SCORES}, options.get("score", USUAL), "mechanism.score"),
         heads=options["heads"],
         name=str(options["name"]),
@@ -142,17 +139,14 @@ class Data:
         check_options(options, {**OF_DATA, **shape, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
         fixed = options["corpus"], options["subwords"], options["batch_tokens"]
-
-        def own(make: Callable[..., T]) -> T:
-            given = {name: options[name] for name in asked_of(make) if name in options}
-            return construct(make, given, "data")
-
-        writing = own(WritingOptions).of(reader.get("target", ""))
+        documents = construct_own(Documents, options, "data")
+        windows = construct_own(WindowOptions, options, "data")
+        writing = construct_own(WritingOptions, options, "data").of(reader.get("target", ""))
         takes = "writing" in inspect.signature(make).parameters
         if (writing.source or writing.target) and not takes:
             why = f"data.characters with data.corpus={fixed[0]}, which has words between spaces"
             raise UserError(f"{why}: set data.characters=[]")
-        return cls(*fixed, reader, own(Documents), writing, own(WindowOptions))
+        return cls(*fixed, reader, documents, writing, windows)
 
     @property
     def vocabulary(self) -> Vocabulary:

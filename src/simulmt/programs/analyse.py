@@ -10,27 +10,19 @@ from simulmt.analysis.page import REMEDY
 from simulmt.analysis.runs.found import comparable, find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.run_set import RunSet, write_result
-from simulmt.options import construct, pick
+from simulmt.options import asked_of, construct, pick
 from simulmt.parts.builders import pick_device
 from simulmt.programs.plain import plain
 from simulmt.system.disk import check_writable
 
-_OF_STUDIES = ("unit", "bins", "links", "aligner", "strength", "several")
-
 
 @dataclass(frozen=True)
 class AnalyseOptions:
-    """The options of `conf/analyse.yaml`, which explains each of them."""
+    """The options of `conf/analyse.yaml` that are not of a study."""
 
     study: Any
     runs: Path
     to: Path | None
-    unit: Any
-    bins: Any
-    links: Any
-    aligner: Any
-    strength: Any
-    several: Any
     decodings: bool
     device: str
     data_root: Path | None
@@ -43,7 +35,10 @@ def analyse(cfg: DictConfig) -> None:
     Raises:
         UserError: a mistake that a user can correct.
     """
-    options = construct(AnalyseOptions, plain(cfg), "")
+    given = plain(cfg)
+    own = {name: given.pop(name) for name in asked_of(AnalyseOptions)}
+    of_study = {name: value for name, value in given.items() if value is not None}
+    options = construct(AnalyseOptions, own, "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs
     found, target = find_runs(folder, options.decodings), options.to or folder / "analysis"
     check_writable(target, REMEDY)
@@ -51,6 +46,5 @@ def analyse(cfg: DictConfig) -> None:
         print(f"left out: {note}")
     runs = comparable(found, folder)
     run_set = RunSet(folder, runs, options.data_root, pick_device(options.device))
-    given = {k: x for k in _OF_STUDIES if (x := getattr(options, k)) is not None}
-    result = construct(study, given, f"study={options.study}", {"run_set": run_set})
+    result = construct(study, of_study, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")

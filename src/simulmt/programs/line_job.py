@@ -1,7 +1,5 @@
 """A job that translates lines, which a kill cannot harm and which corrupt files cannot mislead."""
 
-import hashlib
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,20 +18,19 @@ _JOB = "job.json"
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """The file that marks the folder of a job."""
+class _Block:
+    """A file with the translations of a block, and a digest of them, of their job and number."""
 
     sha256: str
-    job: Config
+    lines: list[str]
 
 
 @dataclass(frozen=True)
 class LineJob:
     """Lines to translate in blocks, by any number of processes and in any number of attempts.
 
-    Each process appends to its own file a record for each block: a digest, the number of the block
-    and its translations. A block is translated if there is a record whose digest fits. The finished
-    texts are moved to their places, a record of them is written, and the folder is removed.
+    Each translated block is a file, written whole. The finished texts are moved to their places, a
+    record of them is written, and the folder is removed.
 
     Attributes:
         place: The file or folder that the user named, for messages.
@@ -72,24 +69,19 @@ class LineJob:
                 if self.record.exists():
                     self._check_finished(read_json(self.record))
                     return True
-                if begun := self._begun(mark):
-                    self._check(begun)
-                elif (taken or any(self.folder.glob("[!j]*"))) and not self._found():
+                if mark.exists():
+                    self._check(read_json(mark))
+                elif (taken or any(self.folder.glob("[!j]*"))) and not self._begun():
                     raise UserError(
                         f"{self.place if taken else self.folder} was not written by simulmt: "
                         "choose another place"
                     )
                 self.folder.mkdir(exist_ok=True)  # a kill may leave it with job.json.*.tmp
-                write_json(mark, _Begun(digest(self.job), self.job))
+                write_json(mark, self.job)
         return False
 
-    def _begun(self, mark: Path) -> Config | None:
-        """Return the job of a mark; None if the mark is absent or corrupt."""
-        with suppress(UserError):
-            begun = read_record(mark, _Begun)
-            if begun.sha256 == digest(begun.job):
-                return begun.job
-        return None
+    def _begun(self) -> bool:
+        return len(self._missing(range(self.blocks))) < self.blocks
 
     def _check(self, there: Config) -> None:
         """Reject another job than that of the place."""
@@ -127,60 +119,48 @@ class LineJob:
             rank: the number of the process.
             world: the number of processes.
         """
-        path, blocks, lines = self.folder / f"blocks.{rank}", self.blocks, len(self.lines) // world
-        mine = range(rank * blocks // world, (rank + 1) * blocks // world)
-        with alone(path), writing(path):
+        mine = range(rank * self.blocks // world, (rank + 1) * self.blocks // world)
+        with alone(self.folder / f"rank{rank}"):
             if self.record.exists():  # another process, for which this one waited, has finished
                 return
-            work = self._append(path, mine, translate)
-            deque(counted(work, "translating", int, lines, "lines"), maxlen=0)
+            work = self._blocks(mine, translate)
+            deque(counted(work, "translating", int, len(self.lines) // world, "lines"), maxlen=0)
 
-    def _append(
-        self, path: Path, mine: range, translate: Callable[[list[str]], list[str]]
+    def _blocks(
+        self, mine: Sequence[int], translate: Callable[[list[str]], list[str]]
     ) -> Iterator[int]:
-        """Yield the number of lines in each block, once the file has it."""
-        found = self._found()
-        if there := sum(number in found for number in mine):
+        """Yield the number of lines in each block, once it is written."""
+        missing = self._missing(mine)
+        if there := len(mine) - len(missing):
             say(f"{there:,} of {len(mine):,} blocks are already translated")
-        with path.open("ab") as file:
-            for number in mine:
-                first = number * self.block
-                given = [*self.lines[first : first + self.block]]
-                if number not in found:
-                    texts = json.dumps(translate(given), ensure_ascii=False)
-                    content = f"{number} {texts}".encode()
-                    file.write(b"\n" + self._digest(content) + b" " + content)
-                    file.flush()
-                yield len(given)
+        for number in mine:
+            given = [*self.lines[number * self.block : (number + 1) * self.block]]
+            if number in missing:
+                lines = translate(given)
+                write_json(self._file(number), _Block(self._digest(number, lines), lines))
+            yield len(given)
 
-    def _digest(self, content: bytes) -> bytes:
-        return hashlib.sha256(digest(self.job).encode() + content).hexdigest().encode()
+    def _file(self, number: int) -> Path:
+        return self.folder / f"block-{number:07d}.json"
 
-    def _content(self, record: bytes) -> bytes:
-        """Return a record without its digest; nothing if the digest does not fit."""
-        found, _, content = record.strip(b"\n").partition(b" ")
-        return content if found == self._digest(content) else b""
+    def _digest(self, number: int, lines: Sequence[str]) -> str:
+        return digest([self.job, number, lines])
 
-    def _found(self) -> dict[int, tuple[Path, int]]:
-        """Return the file and the position of the record of each translated block."""
-        found: dict[int, tuple[Path, int]] = {}
-        for path in self.folder.glob("blocks.*"):
-            if not path.is_file():  # a named pipe would never end
-                raise UserError(f"{path} is not a file: remove it; {CONTINUES}")
-            at = 0
-            with path.open("rb") as file:
-                for record in file:
-                    if content := self._content(record):
-                        found[int(content.partition(b" ")[0])] = path, at
-                    at += len(record)
-        return found
+    def _read(self, number: int) -> list[str] | None:
+        """Return the translations of a block; None if its file is missing or corrupt."""
+        with suppress(UserError):
+            block = read_record(self._file(number), _Block)
+            if block.sha256 == self._digest(number, block.lines):
+                return block.lines
+        return None
+
+    def _missing(self, numbers: Iterable[int]) -> set[int]:
+        return {number for number in numbers if self._read(number) is None}
 
     def translations(self) -> Iterator[str]:
         """Yield the translations of all lines, once no block is missing."""
-        for _, (path, at) in sorted(self._found().items()):
-            with path.open("rb") as file:
-                file.seek(at)
-                yield from json.loads(self._content(file.readline()).partition(b" ")[2])
+        for number in range(self.blocks):
+            yield from self._read(number) or ()
 
     def publish(self, texts: Mapping[Path, Iterable[str]], facts: Config) -> int:
         """Move the finished texts to their places, write the record, and remove the folder.
@@ -197,15 +177,15 @@ class LineJob:
         """
         with alone(self.place):
             if not self.record.exists():
-                if missing := self.blocks - len(self._found()):
-                    return missing
+                if missing := self._missing(range(self.blocks)):
+                    return len(missing)
                 sha256 = {path.name: self._write(path, lines) for path, lines in texts.items()}
                 empty = sum(not line for line in self.translations())
                 made = self.folder / f"text.{self.record.name}"
                 write_json(made, {"job": self.job, "sha256": sha256, "empty": empty, **facts})
                 made.replace(self.record)
             with suppress(OSError):  # files of somebody else stay, and with them the folder
-                for pattern in ("blocks.*", ".blocks.*.lock", "text.*", f"{_JOB}*"):
+                for pattern in ("block-*", ".rank*.lock", "text.*", f"{_JOB}*"):
                     for path in self.folder.glob(pattern):
                         path.unlink()
                 self.folder.rmdir()

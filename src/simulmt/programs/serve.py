@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import yaml
 from annotated_types import Ge, Le
 from omegaconf import DictConfig
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
 from simulmt.decoding.instance import texts_of
 from simulmt.decoding.policies import OWN, POLICIES
@@ -20,7 +20,7 @@ from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.models.eight_bit import Precision
-from simulmt.options import Config, construct, pick
+from simulmt.options import Config, OneOrMany, construct, pick
 from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
@@ -40,11 +40,8 @@ def _origin(text: str) -> str:
     return text.removesuffix("/")
 
 
-Origins: TypeAlias = Annotated[
-    list[Annotated[str, AfterValidator(_origin)]],
-    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
-]
-"""Origins of pages; a single one may be a text."""
+Origins: TypeAlias = OneOrMany[Annotated[str, AfterValidator(_origin)]]
+"""Origins of pages."""
 EXAMPLES = 3
 """The number of sentences to try."""
 
@@ -64,7 +61,7 @@ class ServeOptions(Limits):
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
     origins: Origins
-    frame_ancestors: Origins | None
+    frame_ancestors: Origins
     log_text: bool
     device: str
     weights: Precision
@@ -89,8 +86,8 @@ def serve(cfg: DictConfig) -> None:
         ) from None
     # the socket is opened before the models are loaded: a port in use is an error at once
     with server.open_socket(options.host, options.port) as listening:
-        frames = options.frame_ancestors or ()
-        application = app.application(_sessions(options), options.origins, frames)
+        origins, frames = options.origins, options.frame_ancestors
+        application = app.application(_sessions(options), origins, frames)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):

@@ -94,11 +94,16 @@ def replacing(path: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, with its own line ends on every system."""
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
 def write_json(path: Path, content: object) -> None:
     """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
     text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
+    write_text(path, f"{text}\n")
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
@@ -106,8 +111,7 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / name) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
 
 
 def read_json(path: Path) -> dict[str, Any]:

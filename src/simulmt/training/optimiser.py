@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Count, Natural, Positive, Share, asked_of, check_options, pick
+from simulmt.options import (
+    Config,
+    Count,
+    Natural,
+    Positive,
+    Share,
+    asked_of,
+    check_options,
+    construct_own,
+    pick,
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def make_adam(options: Config) -> Adam:
         UserError: an unknown schedule, or an option that is missing, unknown or out of range.
     """
     make_rate = pick(LEARNING_RATES, str(options.get("schedule")), "optim.schedule")
-    of_rate, of_adam = asked_of(make_rate), asked_of(Adam, ["rate"])
-    checked = check_options(options, {"schedule": str} | of_rate | of_adam, "optim")
-    rate = make_rate(**{name: checked[name] for name in of_rate})
-    return Adam(rate, **{name: checked[name] for name in of_adam})
+    asked = {"schedule": str, **asked_of(make_rate), **asked_of(Adam, ["rate"])}
+    check_options(options, asked, "optim")
+    rate = construct_own(make_rate, options, "optim")
+    return construct_own(Adam, options, "optim", {"rate": rate})
