@@ -16,4 +16,4 @@ def test_work_without_a_terminal_prints_a_line_each_minute(monkeypatch):
     assert written.getvalue() == ""
     monkeypatch.setattr(console, "EVERY", -1.0)
     assert [*console.watch([1, 2, 3], "decoding", on)] == [1, 2, 3]
-    assert written.getvalue().splitlines() == [f"decoding: {n} of 3" for n in range(3)]
+    assert written.getvalue().splitlines() == [f"decoding: {n} of 3" for n in (1, 2, 3)]

@@ -165,13 +165,11 @@ def _check_together(
             f"{first_end:,} updates, but objective.hold={objective.hold} + objective.warmup="
             f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower it or train on"
         )
-    if plan.compile and not model.compiles:
-        raise UserError(
-            f"trainer.compile=true with model.name={config.model['name']}, which loops over tokens "
-            "and so takes torch.compile too long: set trainer.compile=false"
-        )
-    if plan.recompute and not model.recomputes:
-        raise UserError(
-            f"trainer.recompute=true with model.name={config.model['name']}, which loops over "
-            "tokens: set trainer.recompute=false, or take model=transformer"
-        )
+    needed = {"compile": (plan.compile, model.compiles)}
+    needed["recompute"] = (plan.recompute, model.recomputes)
+    for option, (asked, able) in needed.items():
+        if asked and not able:
+            raise UserError(
+                f"trainer.{option}=true with model.name={config.model['name']}, which loops over "
+                f"tokens: set trainer.{option}=false, or take model=transformer"
+            )

@@ -7,7 +7,13 @@ from functools import cache
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from simulmt.system.ending import is_first
 
@@ -38,13 +44,7 @@ def warn(text: str) -> None:
 
 def watch(work: Sequence[T], what: str = "decoding", on: Console = console) -> Iterator[T]:
     """Yield the items of `work`, with a bar if `on` is a terminal, else a line each minute."""
-    shown, last = on.is_terminal, time.monotonic()
-    bar = track(work, what, console=on, disable=not shown, transient=True)
-    for done, item in enumerate(bar):
-        if not shown and time.monotonic() - last > EVERY:
-            last = time.monotonic()
-            on.print(f"{what}: {done:,} of {len(work):,}", markup=False, soft_wrap=True)
-        yield item
+    return counted(work, what, lambda item: 1, len(work), "", on)
 
 
 def counted(
@@ -53,6 +53,7 @@ def counted(
     size: Callable[[T], int],
     total: int | None = None,
     unit: str = "pairs",
+    on: Console = console,
 ) -> Iterator[T]:
     """Yield parts of some work, with a progress bar on a terminal, else a line each minute.
 
@@ -62,17 +63,18 @@ def counted(
         size: returns the size of a part.
         total: the size of all parts; None if unknown.
         unit: what the sizes count.
+        on: where the bar or the lines appear.
     """
-    columns = (TextColumn(what), BarColumn(), TextColumn(f"{{task.completed:,}} {unit}"))
-    shown = console.is_terminal
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not shown, transient=True
-    ) as bar:
+    counts, times = TextColumn(f"{{task.completed:,}} {unit}"), TimeElapsedColumn()
+    columns = (TextColumn(what), BarColumn(), counts, times, TimeRemainingColumn())
+    shown = on.is_terminal
+    with Progress(*columns, console=on, disable=not shown, transient=True) as bar:
         task, done, last = bar.add_task(what, total=total), 0, time.monotonic()
         for part in parts:
+            yield part
             done += size(part)
             bar.update(task, completed=done)
             if not shown and time.monotonic() - last > EVERY:
                 last = time.monotonic()
-                say(f"{what}: {done:,}{'' if total is None else f' of {total:,}'} {unit}")
-            yield part
+                line = f"{what}: {done:,}{'' if total is None else f' of {total:,}'} {unit}"
+                on.print(line.rstrip(), markup=False, soft_wrap=True)
