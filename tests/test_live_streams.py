@@ -79,6 +79,28 @@ def test_events_are_what_evaluate_decodes(mechanism: str, cut: str) -> None:
     assert ends > 6 or cut == "reading", "without ends inside of documents this says nothing"
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_word_without_subwords_is_read_as_unknown(
+    cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some SentencePiece models of Marian encode a word such as U+200B to nothing."""
+    subwords, split = documents()
+    model, silent = a_model("wait_k"), split.sources[0].split()[3]
+
+    def streams(ids: list[int]) -> tuple[object, object]:
+        def encode(own: Subwords, text: str) -> list[int]:
+            return ids if text == silent else own.encode_target(text)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Subwords, "encode", encode)
+            found = decode_streams(model, split, subwords, CUTS[cut])
+            return found, told(model, cut, found[0].text.split())
+
+    found, events = streams([])
+    assert (found, events) == streams([model.vocabulary.unk])
+    assert all(one.boundaries[-1].split == len(one.text.split()) for one in found)
+
+
 def test_a_word_is_told_once_it_is_complete_and_not_later() -> None:
     subwords, split = documents()
     model = a_model("mma_il")

@@ -16,6 +16,7 @@ from simulmt.files.instances import read_instances
 from simulmt.programs.serve import examples, policy_offers
 from simulmt.saved import checkpoint, exported
 from simulmt.serve import panes as serve_panes
+from simulmt.serve import sessions as serve_sessions
 from simulmt.serve.models import Served
 from simulmt.serve.sessions import Session
 
@@ -125,6 +126,20 @@ def test_a_fault_of_ours_ends_its_session_alone_and_is_logged(at, client, monkey
         )
     assert "KeyError: 'a fault'" in at.log.getvalue()
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+
+
+def test_a_round_that_fails_ends_its_sessions_and_not_the_server(at, monkeypatch):
+    def fail(pairs):
+        raise MemoryError("a fault of a round")
+
+    other = at.client()
+    with monkeypatch.context() as patch:
+        patch.setattr(serve_sessions, "read_words", fail)
+        other.say("words", text="wir")
+        closed = other.until(lambda message: message["type"] == "closed")[-1]
+        assert "its log has the reason" in closed["text"]
+    assert "MemoryError: a fault of a round" in at.log.getvalue()
+    assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
 
 
 # panes and dials

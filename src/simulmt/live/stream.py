@@ -60,13 +60,16 @@ class StreamTranslator:
         yield from self.decided()
 
     def arriving(self, word: str | None) -> list[list[int]]:
-        """What the stream reads next: the subwords of a word, or of characters; EOS for None."""
+        """What the stream reads next: the subwords of a word, or of characters; EOS for None.
+
+        A word without subwords is read as UNK, since it counts in the stream.
+        """
         self._over = word is None
         if word is None:
             parts = [[self.model.vocabulary.eos]]
         else:
             apart = words_of(word, True) if self.subwords.writing.source else [word]
-            parts = [self.subwords.encode(one) for one in apart]
+            parts = [self.subwords.encode(one) or [self.model.vocabulary.unk] for one in apart]
         self._lengths += map(len, parts)
         return parts
 

@@ -41,9 +41,10 @@ def decode_streams(
     Returns:
         The documents, in their order.
     """
-    eos, words = [model.vocabulary.eos], dict[str, list[list[int]]]()
+    unk, eos, words = [model.vocabulary.unk], [model.vocabulary.eos], dict[str, list[list[int]]]()
     for name in split.documents:
-        words[name] = [*map(subwords.encode, source_of(split, name).split()), eos]
+        text = source_of(split, name).split()  # a word without subwords counts, too
+        words[name] = [*(subwords.encode(word) or unk for word in text), eos]
     progress = iter(watch(range(sum(map(len, words.values())))))
     streams = {name: DocumentStream(model, cut, policy) for name in words}
     names = sorted(words, key=lambda name: len(words[name]))

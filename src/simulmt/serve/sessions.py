@@ -229,7 +229,13 @@ class Sessions:
         while self._turns:
             turns, self._turns = self._turns, []
             pairs = [(pane, word) for panes, word, _ in turns for pane in panes]
-            steps = await asyncio.to_thread(read_words, pairs)
+            try:
+                steps = await asyncio.to_thread(read_words, pairs)
+            except Exception as error:  # ends the sessions of this round
+                for _, _, done in turns:
+                    if not done.cancelled():
+                        done.set_exception(error)
+                continue
             for panes, _, done in turns:
                 if not done.cancelled():  # by a client that has left
                     done.set_result([steps[pane] for pane in panes])
