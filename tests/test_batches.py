@@ -62,8 +62,8 @@ def test_bucket_batches_are_full_and_of_similar_lengths(lengths, world_size) -> 
         BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=rank)
         for rank in range(world_size)
     ]
-    batches = [batch for sampler in ranks for batch in sampler]
-    assert [len([*sampler]) for sampler in ranks] == [len(ranks[0])] * world_size
+    batches = [batch for sampler in ranks for batch in sampler.of_epoch(0)]
+    assert [len([*sampler.of_epoch(0)]) for sampler in ranks] == [len(ranks[0])] * world_size
     check_budget(batches, lengths)
     assert all(batches)
     seen = Counter(chain.from_iterable(batches))
@@ -78,12 +78,11 @@ def test_epochs_differ_in_batches_but_not_in_length(lengths):
     sampler = BucketBatches(lengths, TOKENS, seed=1)
     epochs = []
     for epoch in range(4):
-        sampler.set_epoch(epoch)
-        epochs.append(list(sampler))
+        epochs.append(list(sampler.of_epoch(epoch)))
         assert len(epochs[-1]) == len(sampler)
     sets = [{frozenset(batch) for batch in batches} for batches in epochs]
     assert len(sets[0] & sets[1]) < len(sets[0]) / 10
-    assert list(BucketBatches(lengths, TOKENS, seed=2)) != epochs[0]
+    assert list(BucketBatches(lengths, TOKENS, seed=2).of_epoch(0)) != epochs[0]
     firsts = [int(lengths[batch].max()) for batch in epochs[0]]
     assert firsts != sorted(firsts)
     # a run that is resumed with another version of simulmt, or elsewhere, goes on in this order
@@ -91,39 +90,46 @@ def test_epochs_differ_in_batches_but_not_in_length(lengths):
     assert digests[:2] == ["661d36337962", "04f2d68f3e20"]
 
 
+def loader(lengths: Tensor, **settings: int) -> TrainLoader:
+    """Batches of pairs of these lengths, EOS included."""
+    sources, targets = ([[4] * (size - 1) for size in side] for side in lengths.T.tolist())
+    split = EncodedSplit.of(sources, targets, LARGE)
+    return TrainLoader(split, BucketBatches(lengths, TOKENS, **settings))
+
+
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("done", [0, 5, None])
 def test_resume_equals_uninterrupted(lengths, done, world_size):
-    def make() -> BucketBatches:
-        return BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=world_size - 1)
+    def make() -> TrainLoader:
+        return loader(lengths, seed=1, world_size=world_size, rank=world_size - 1)
 
-    whole = make()
-    whole.set_epoch(3)
-    expected = list(whole)
-    whole.set_epoch(4)
-    following = list(whole)
-    interrupted, resumed = make(), make()
-    interrupted.set_epoch(3)
-    first = list(islice(interrupted, done))
+    def read(loader: TrainLoader, batches: int | None = None) -> list[list[int]]:
+        return [batch.index.tolist() for batch in islice(loader, batches)]
+
+    whole, interrupted, resumed = make(), make(), make()
+    read(whole)
+    expected, following = read(whole), read(whole)
+    assert expected != following
+    read(interrupted)
+    first = read(interrupted, done)
     state = json.loads(json.dumps(interrupted.state_dict()))
-    assert (state["epoch"], state["position"]) == (3, len(first))
+    if done != 0:  # an epoch begins with its first batch
+        assert (state["epoch"], state["position"]) == (1, len(first))
     resumed.load_state_dict(state)
     assert resumed.state_dict() == state
-    resumed.set_epoch(3)
     assert len(resumed) == len(expected)
-    assert first + list(resumed) == expected
-    assert list(resumed) == expected
-    resumed.set_epoch(4)
-    assert list(resumed) == following
+    rest = [] if done is None else read(resumed)
+    assert first + rest == expected
+    assert read(resumed) == following
 
 
 def test_resuming_with_other_settings_is_an_error(lengths):
-    state = BucketBatches(lengths, TOKENS, seed=1).state_dict()
+    state = loader(lengths, seed=1).state_dict()
     for other, given in (
-        (BucketBatches(lengths, TOKENS, seed=2), state),
-        (BucketBatches(lengths, TOKENS, seed=1, world_size=2), state),
-        (BucketBatches(lengths[1:] * 2, TOKENS, seed=1), state),
-        (BucketBatches(lengths, TOKENS, seed=1), {"epoch": 0}),
+        (loader(lengths, seed=2), state),
+        (loader(lengths, seed=1, world_size=2), state),
+        (loader(lengths[1:] * 2, seed=1), state),
+        (loader(lengths, seed=1), {"epoch": 0}),
     ):
         with pytest.raises(UserError, match="resume"):
             other.load_state_dict(given)
@@ -133,7 +139,7 @@ def test_pairs_beyond_the_budget_are_skipped_in_training_alone():
     lengths = torch.tensor([[3, 4], [50, 2], [5, 5], [2, 51], [10, 10]])
     sampler = BucketBatches(lengths, 10, seed=0)
     assert sampler.skipped == 2
-    assert sorted(chain.from_iterable(sampler)) == [0, 2, 4]
+    assert sorted(chain.from_iterable(sampler.of_epoch(0))) == [0, 2, 4]
     assert ordered_batches(lengths[:3], 10) == [[0, 2], [1]]
     with pytest.raises(UserError, match=r"tokens=9 .*3 of 5.*51"):
         BucketBatches(lengths, 9, seed=0)
@@ -144,9 +150,10 @@ def test_pairs_beyond_the_budget_are_skipped_in_training_alone():
 @pytest.mark.parametrize("multiple", [1, 3, 4])
 def test_steps_are_a_multiple_and_ranks_have_as_many(multiple):
     batches = BucketBatches(torch.full((50, 2), 5), 25, seed=1, multiple=multiple)
-    assert len(batches) == len([*batches]) == -(-10 // multiple) * multiple
+    assert len(batches) == len([*batches.of_epoch(0)]) == -(-10 // multiple) * multiple
     few = torch.full((4, 2), 5)
-    ranks = [[*BucketBatches(few, 10, seed=0, world_size=5, rank=rank)] for rank in range(5)]
+    sized = [BucketBatches(few, 10, seed=0, world_size=5, rank=rank) for rank in range(5)]
+    ranks = [[*one.of_epoch(0)] for one in sized]
     assert [len(batches) for batches in ranks] == [1] * 5
     assert {*chain.from_iterable(chain.from_iterable(ranks))} == {0, 1, 2, 3}
 

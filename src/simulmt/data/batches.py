@@ -1,24 +1,27 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Sampler
 
 from simulmt.errors import UserError
 
 Places = NDArray[np.int32]  # of pairs in their split
 
 
-class BucketBatches(Sampler[list[int]]):
-    """Sampler of training batches of similar lengths, reshuffled in every epoch.
+class BucketBatches:
+    """Training batches of similar lengths, in another order in every epoch.
 
     Every rank computes the same list from seed and epoch, and takes every `world_size`-th batch. A
     few batches are repeated, so that every rank takes the same number of steps in every epoch.
+
+    Attributes:
+        skipped: The number of pairs that are longer than the budget.
+        settings: What a run that resumes within an epoch must have, too.
     """
 
     def __init__(
@@ -46,48 +49,25 @@ class BucketBatches(Sampler[list[int]]):
         """
         self.skipped = check_budget(lengths, tokens)
         self._buckets = _buckets(lengths.amax(1).numpy(), tokens)
-        self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
-        self._steps = -(-len(self._batches()) // (world_size * multiple)) * multiple
-        self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
+        self._steps = -(-len(self._batches(0)) // (world_size * multiple)) * multiple
+        self.settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
 
     def __len__(self) -> int:
-        """Return the steps of a whole epoch on this rank, also after a resume within the epoch."""
+        """Return the steps of an epoch on this rank."""
         return self._steps
 
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of another epoch; the current epoch does not restart."""
-        if epoch != self._epoch:
-            self._epoch, self._start, self._position = epoch, 0, 0
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Yield the batches of the epoch; once after `load_state_dict`, only the rest of them."""
-        self._position, self._start = self._start, 0
-        batches = self._batches()
-        order = np.random.default_rng((self._seed, self._epoch, 1)).permutation(len(batches))
+    def of_epoch(self, epoch: int, start: int = 0) -> Iterator[list[int]]:
+        """Yield the batches of an epoch, from the one after `start` batches on."""
+        batches = self._batches(epoch)
+        order = np.random.default_rng((self._seed, epoch, 1)).permutation(len(batches))
         order = np.resize(order, self._steps * self._world_size)
-        for batch in order[self._rank :: self._world_size][self._position :]:
-            self._position += 1
+        for batch in order[self._rank :: self._world_size][start:]:
             yield batches[batch].tolist()
 
-    def state_dict(self) -> dict[str, int]:
-        """Return the epoch, the position within it, and the settings, for `load_state_dict`."""
-        done = max(self._position, self._start)
-        return {"epoch": self._epoch, "position": done, **self._settings}
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Make the next iteration resume at `state`; UserError if the settings differ."""
-        if (there := {name: state.get(name) for name in self._settings}) != self._settings:
-            raise UserError(
-                f"cannot resume within an epoch: the checkpoint has {there}, this run has "
-                f"{self._settings}; restore the checkpoint's data, tokens, seed and number of "
-                "processes, or start from its weights"
-            )
-        self._epoch, self._start, self._position = state["epoch"], state["position"], 0
-
-    def _batches(self) -> list[Places]:
+    def _batches(self, epoch: int) -> list[Places]:
         """Return all batches, short pairs first; the rest of a bucket joins the next bucket."""
-        rng = np.random.default_rng((self._seed, self._epoch))
+        rng = np.random.default_rng((self._seed, epoch))
         rest = np.empty(0, dtype=np.int32)
         batches: list[Places] = []
         for members, count in self._buckets:

@@ -11,6 +11,7 @@ from torch import Tensor
 from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.windows import Windows
+from simulmt.errors import UserError
 from simulmt.objective.batch import Batch
 from simulmt.system.console import say
 from simulmt.system.processes import rank_and_world_size
@@ -46,28 +47,35 @@ class TrainLoader:
         self, split: EncodedSplit | Windows, batches: BucketBatches, pinned: bool = False
     ) -> None:
         self._split, self._batches, self._pinned = split, batches, pinned
-        self._first = self._trained = 0  # batches of the epoch; the next few are made already
+        self._epoch = self._first = self._trained = 0  # the next few batches are made already
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:
         if self._trained >= len(self):
-            self._batches.set_epoch(self._batches.state_dict()["epoch"] + 1)
-            self._first = 0
+            self._epoch, self._first = self._epoch + 1, 0
         self._trained, self._first = self._first, 0
-        for batch in made_ahead(self._split, self._batches, self._pinned):
+        order = self._batches.of_epoch(self._epoch, self._trained)
+        for batch in made_ahead(self._split, order, self._pinned):
             self._trained += 1
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return the epoch, and the position within it."""
-        return self._batches.state_dict() | {"position": self._trained}
+        """Return the epoch, the position within it, and what must stay when a run resumes."""
+        return {"epoch": self._epoch, "position": self._trained, **self._batches.settings}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from the epoch and position of a checkpoint."""
-        self._batches.load_state_dict(state)
-        self._first = self._trained = state["position"]
+        """Make the next iteration resume at `state`; UserError if the settings differ."""
+        settings = self._batches.settings
+        if (there := {name: state.get(name) for name in settings}) != settings:
+            raise UserError(
+                f"cannot resume within an epoch: the checkpoint has {there}, this run has "
+                f"{settings}; restore the checkpoint's data, tokens, seed and number of processes, "
+                "or start from its weights"
+            )
+        self._epoch, self._first = state["epoch"], state["position"]
+        self._trained = self._first
 
 
 def made_ahead(
