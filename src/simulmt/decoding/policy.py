@@ -118,14 +118,14 @@ class Policy(ABC):
     """True if drafts are shown, which later ones may take back."""
 
     @property
-    @abstractmethod
     def beams(self) -> bool:
         """True if drafts may come from a beam search, False if they must be greedy."""
+        return False
 
     @property
-    @abstractmethod
     def past(self) -> int:
         """The number of earlier drafts that `commit` compares with the newest."""
+        return 0
 
     @abstractmethod
     def demands(self, mechanism: Mechanism) -> Demands:
@@ -143,11 +143,10 @@ class Policy(ABC):
         """
         return None
 
-    @abstractmethod
     def most(self, counts: Counts) -> int | None:
         """The most words that may be committed now, so that no more are drafted; None for all."""
+        return None
 
-    @abstractmethod
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """True if neither this subword nor what follows is written, so that the draft may end.
 
@@ -156,6 +155,7 @@ class Policy(ABC):
             word: the number of the subword's word in the draft, from 0.
             subword: the model's prediction.
         """
+        return False
 
     @abstractmethod
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
@@ -170,10 +170,8 @@ class Policy(ABC):
 class SubwordPolicy(Policy):
     """Writes the words before the first subword at which it halts.
 
-    A concrete policy defines `beams`, `demands`, `most` and `halts`.
+    A concrete policy defines `demands`, and `most` or `halts` or both.
     """
-
-    past = 0
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """The number of words before the policy halts."""
@@ -188,7 +186,7 @@ class SubwordPolicy(Policy):
 class DraftPolicy(Policy):
     """Writes a number of words of whole drafts, of any model.
 
-    A concrete policy defines `past` and `commit`.
+    A concrete policy defines `commit`, and `past` if it compares drafts.
     """
 
     beams = True
@@ -196,13 +194,6 @@ class DraftPolicy(Policy):
     def demands(self, mechanism: Mechanism) -> Demands:
         """Nothing, although a policy that writes drafts early is for models of whole sentences."""
         return Demands(unsuited="" if self.revises else for_whole_sentences(mechanism))
-
-    def most(self, counts: Counts) -> None:
-        """No limit."""
-
-    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
-        """False: drafts are whole."""
-        return False
 
 
 def for_whole_sentences(mechanism: Mechanism) -> str:

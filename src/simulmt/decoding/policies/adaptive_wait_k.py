@@ -35,7 +35,6 @@ class AdaptiveWaitK(SubwordPolicy):
     k_max: Waits
     rho_max: Probability
     rho_min: Probability
-    beams = False
 
     def __post_init__(self) -> None:
         for least, most in (("k_min", "k_max"), ("rho_min", "rho_max")):

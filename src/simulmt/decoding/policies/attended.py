@@ -2,7 +2,7 @@
 
 from simulmt.attention import Mechanism
 from simulmt.attention.spans import Lookback
-from simulmt.decoding.policy import TWO_THIRDS, Counts, Demands, SubwordPolicy
+from simulmt.decoding.policy import TWO_THIRDS, Demands, SubwordPolicy
 
 
 class AttentionPolicy(SubwordPolicy):
@@ -14,9 +14,6 @@ class AttentionPolicy(SubwordPolicy):
 
     layer: int | None
     beams = True
-
-    def most(self, counts: Counts) -> None:
-        """No limit."""
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """Heads that see all of the source that has been read."""

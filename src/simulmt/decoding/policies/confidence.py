@@ -21,7 +21,6 @@ class Confidence(SubwordPolicy):
     """
 
     gamma: Probability
-    beams = False
 
     def most(self, counts: Counts) -> int | None:
         """No word before two source words are read."""

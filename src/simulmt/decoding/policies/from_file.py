@@ -13,7 +13,6 @@ from simulmt.decoding.policy import (
     Draft,
     DraftPolicy,
     Policy,
-    Subword,
     SubwordPolicy,
 )
 from simulmt.decoding.recorded import Reads, Recorded, check_text, read_recorded
@@ -47,10 +46,6 @@ class Replay(SubwordPolicy):
         due = sum(read <= counts.words_read for read in self.reads)
         return max(due - counts.words_written, 0)
 
-    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
-        """False: the number of words alone decides."""
-        return False
-
 
 @limited
 @dataclass(frozen=True)
@@ -66,7 +61,6 @@ class FromFile(DraftPolicy):
 
     file: Path
     unit: Literal["word", "subword"] = "word"
-    past = 0
 
     @property
     def beams(self) -> bool:  # type: ignore[override]

@@ -25,7 +25,6 @@ class HoldN(DraftPolicy):
     """
 
     n: Held
-    past = 0
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """All finished words except n."""

@@ -24,10 +24,6 @@ class NewestToken(SubwordPolicy):
     """
 
     threshold: Probability
-    beams = False
-
-    def most(self, counts: Counts) -> None:
-        """No limit."""
 
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At the first subword of a word for which a head would read on."""

@@ -10,7 +10,6 @@ from simulmt.decoding.policy import Counts, Draft, DraftPolicy
 class Retranslation(DraftPolicy):
     """Nothing is final before the source has ended; until then every draft replaces the last."""
 
-    past = 0
     revises = True
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:

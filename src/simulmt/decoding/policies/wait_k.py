@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks.wait_k import Waits
-from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy, for_whole_sentences
+from simulmt.decoding.policy import Counts, Demands, SubwordPolicy, for_whole_sentences
 from simulmt.options import limited
 
 
@@ -18,15 +18,10 @@ class WaitK(SubwordPolicy):
     """
 
     k: Waits
-    beams = False
 
     def most(self, counts: Counts) -> int:
         """The words that are due."""
         return max(counts.words_read - self.k + 1 - counts.words_written, 0)
-
-    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
-        """False: the number of words alone decides."""
-        return False
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """A model without a clock that waits."""
