@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate
 
 import numpy as np
 import sentencepiece
@@ -162,8 +162,7 @@ class Tokenizer(ABC):
 
     def _words(self, ids: WordIds, text: str, characters: bool) -> WordMap:
         words, size = words_of(normalise(text), characters), self.vocabulary.dtype.itemsize
-        each = ([n] * (len(ids[word]) // size) for n, word in enumerate(words, 1))
-        return WordMap(chain.from_iterable(each))
+        return WordMap.of_lengths(len(ids[word]) // size for word in words)
 
     def words_touched(self, ids: Iterable[int]) -> WordMap:
         """The words of the subwords of a text, for every subword, by the beginnings of words.

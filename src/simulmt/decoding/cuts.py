@@ -28,7 +28,7 @@ def pointed(model: Model, words: Words, written: Hypothesis, past: Past | None) 
     encoded = model.encode(source, mask, past)
     states = model.decode(encoded, target).states
     place = model.boundary(states[:, -1], encoded.states, mask).argmax()
-    return _map(words).at(int(place) + 1)
+    return WordMap.of_lengths(map(len, words)).at(int(place) + 1)
 
 
 @torch.inference_mode()
@@ -51,7 +51,9 @@ def explained(model: Model, words: Words, written: Hypothesis, past: Past | None
 def read_until(model: Model, words: Words, written: Hypothesis, past: Past | None) -> int:
     """The word that the slowest head had read when the last token before EOS was written."""
     heads = written.positions[-1] if written.positions else ()
-    return _map(words).at(max(heads, default=1)) if all(heads) else len(words)
+    if not all(heads):
+        return len(words)
+    return WordMap.of_lengths(map(len, words)).at(max(heads, default=1))
 
 
 CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
@@ -87,7 +89,3 @@ def _tensors(
     device = model.begins.device
     source = torch.tensor([[token for word in words for token in word]], device=device)
     return source, torch.tensor([[model.vocabulary.bos, *written.tokens]], device=device)
-
-
-def _map(words: Words) -> WordMap:
-    return WordMap(number for number, word in enumerate(words, 1) for _ in word)

@@ -1,6 +1,6 @@
 """The one map from the subwords of a sentence to its words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
@@ -17,6 +17,11 @@ class WordMap(tuple[int, ...]):
             return cls(range(1, words + 1))
         found = cls(accumulate(int(p.startswith("▁") or n == 0) for n, p in enumerate(pieces)))
         return found if found and found[-1] == words else cls()
+
+    @classmethod
+    def of_lengths(cls, lengths: Iterable[int], start: int = 1) -> "WordMap":
+        """The map of words of so many subwords each; `start` is the number of the first word."""
+        return cls(number for number, length in enumerate(lengths, start) for _ in range(length))
 
     @property
     def ends(self) -> list[int]:
