@@ -11,18 +11,17 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal, TextIO, TypeAlias
+from typing import Literal, TextIO
 
 from pydantic import FiniteFloat, TypeAdapter
 
-from simulmt.data.text import decoded
+from simulmt.data.text import decoded, normalise
 from simulmt.errors import UserError
 from simulmt.live.interpreter import END, cut, words_of
 from simulmt.live.stream import StreamTranslator
-from simulmt.live.translator import LONGEST, Translator, typed_words
+from simulmt.live.together import Reader
+from simulmt.live.translator import LONGEST
 from simulmt.options import parse_json
-
-Reader: TypeAlias = Translator | StreamTranslator
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ class Cascade:
     def _take(self, piece: Piece) -> Iterator[str]:
         """Read the words that a piece of text completes; yield the words that are decided."""
         if self._characters:
-            for sign in typed_words(piece.text, characters=True):
+            for sign in normalise(piece.text).replace(" ", ""):
                 self._last = Piece(sign, piece.end)
                 yield from self._read()
             return

@@ -19,7 +19,7 @@ from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.utils import entrypoint
 
-from simulmt.decoding.cuts import CUTS, cut_of
+from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.policies import OWN
 from simulmt.decoding.writing import as_written
 from simulmt.errors import UserError
@@ -76,8 +76,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
             translator = Translator.of(trained, args.device, policy, dials)
             if args.sentences == "lines":
                 return cls(args, translator)
-            model, cut = translator.model, cut_of(args.cut, translator.model, policy)
-            return cls(args, StreamTranslator(model, translator.subwords, cut, policy))
+            return cls(args, StreamTranslator.of(translator, args.cut))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)

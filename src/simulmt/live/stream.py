@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.document import Cut, DocumentStream
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
@@ -10,6 +11,7 @@ from simulmt.decoding.search import GREEDY
 from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import words_of
 from simulmt.live.interpreter import END, Event
+from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 
 
@@ -33,6 +35,16 @@ class StreamTranslator:
     ) -> None:
         self.model, self.subwords, self.cut, self.policy = model, subwords, cut, policy
         self.reset()
+
+    @classmethod
+    def of(cls, translator: Translator, cut: str) -> "StreamTranslator":
+        """Return a translator of streams with the model and the policy of one of sentences.
+
+        Raises:
+            UserError: as for `cut_of`.
+        """
+        model, policy = translator.model, translator.policy
+        return cls(model, translator.subwords, cut_of(cut, model, policy), policy)
 
     def reset(self) -> None:
         """Begin another stream."""
@@ -89,8 +101,7 @@ class StreamTranslator:
     def _written(self, own: Hypothesis, until: int | None = None) -> Iterator[Event]:
         words = self.subwords.words(own.tokens)
         ends = self.subwords.target_words(own.tokens).ends
-        numbered = enumerate(self._lengths, self._begin + 1)  # EOS counts as a word
-        source = WordMap(number for number, length in numbered for _ in range(length))
+        source = WordMap.of_lengths(self._lengths, self._begin + 1)  # EOS counts as a word
         streams = not self.model.mechanism.offline
         for word, end in [*zip(words, ends, strict=True)][self._told : until]:
             heads = tuple(map(source.at, own.positions[end - 1])) if streams else ()

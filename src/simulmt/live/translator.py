@@ -22,16 +22,6 @@ LONGEST = 4096
 """The most subwords of a sentence."""
 
 
-def typed_words(text: str, characters: bool = False) -> list[str]:
-    """Return the words of a text as they were typed; with `characters` each is one, in NFC.
-
-    The time that `normalise` takes may grow with the square of a text's length, so it is given
-    words.
-    """
-    words = text.replace("\u2581", " ").split()
-    return words_of("".join(map(normalise, words)), characters) if characters else words
-
-
 @dataclass(eq=False)
 class Translator:
     """Translates one sentence after another, word by word.
@@ -114,7 +104,7 @@ class Translator:
     def arriving(self, text: str | None) -> list[list[int]]:
         """What the stream reads next: the subwords of each word; EOS for None."""
         parts = list[list[int]]()
-        for word in map(normalise, typed_words(text or "", self.subwords.writing.source)):
+        for word in words_of(normalise(text or ""), self.subwords.writing.source):
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
             parts += self.subwords.vocabulary.words(tokens)  # one, if nothing splits it

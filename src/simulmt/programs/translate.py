@@ -14,7 +14,6 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.cuts import cut_of
 from simulmt.errors import UserError
 from simulmt.live import cascade, interpreter
 from simulmt.live.lines import LineTranslator
@@ -178,8 +177,7 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
     file, actions, stream = options.input, options.actions, None
     writing = translator.subwords.writing
     if options.sentences == STREAM:
-        cut = cut_of(options.cut, translator.model, translator.policy)
-        stream = StreamTranslator(translator.model, translator.subwords, cut, translator.policy)
+        stream = StreamTranslator.of(translator, options.cut)
     if options.format == "jsonl":
         stage = cascade.Cascade(stream or translator, note, options.computation_aware)
         with open(sys.stdin.fileno(), "rb", closefd=False) as lines:

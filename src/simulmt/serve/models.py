@@ -15,7 +15,6 @@ from simulmt.attention import Mechanism
 from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
-from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
@@ -82,16 +81,6 @@ class Served:
         policy = build_policy({"name": setting.policy, **setting.options})
         model = self._model(tuple(sorted(setting.dials.items())), policy)
         return Translator(model, self._trained.subwords, self._device, policy)
-
-    def stream(self, setting: Setting, cut: str) -> StreamTranslator:
-        """Return a separate translator for a pane of a stream.
-
-        Raises:
-            UserError: as for `translator` and `cut_of`.
-        """
-        one = self.translator(setting)
-        chosen = cut_of(cut, one.model, one.policy)
-        return StreamTranslator(one.model, one.subwords, chosen, one.policy)
 
     def _ending(self, offer: PolicyOffer, cut: str) -> PolicyOffer:
         """Return a policy as it is if it ends sentences, or else as impossible."""

@@ -13,9 +13,11 @@ from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
+from simulmt.data.text import normalise
+from simulmt.decoding.writing import words_of
 from simulmt.errors import UserError
 from simulmt.live.interpreter import cut
-from simulmt.live.translator import typed_words
+from simulmt.live.stream import StreamTranslator
 from simulmt.serve import messages
 from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
 from simulmt.serve.models import Served, contained
@@ -88,7 +90,9 @@ class Session:
         items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
         most = 2 * self._limits.waiting  # words leave room for their ends
         if isinstance(message, messages.Words):
-            words, most = typed_words(message.text, self._all.characters), self._limits.waiting
+            most, text = self._limits.waiting, message.text
+            text = normalise(text) if self._all.characters else text.replace("\u2581", " ")
+            words = words_of(text, self._all.characters)
             items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
         if self.waiting.qsize() + len(items) > most:
             raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
@@ -208,14 +212,15 @@ class Sessions:
         """Return a pane.
 
         Raises:
-            UserError: no such model, or as for `Served.translator` and `Served.stream`.
+            UserError: no such model, or as for `Served.translator` and `StreamTranslator.of`.
         """
         if setting.model >= len(self.models):
             raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
         served = self.models[setting.model]
+        translator = served.translator(setting)
         if served.cut:
-            return StreamPane(setting, served.stream(setting, served.cut))
-        return SentencePane(setting, served.translator(setting))
+            return StreamPane(setting, StreamTranslator.of(translator, served.cut))
+        return SentencePane(setting, translator)
 
     async def read(self, panes: Sequence[AnyPane], word: str) -> tuple[PaneStep, ...]:
         """Return what panes did with a word in the next round."""
