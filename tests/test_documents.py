@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import zoo
+from simulmt.decoding import own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import LONGEST, DocumentStream, Segment
 from simulmt.decoding.policies import (
@@ -33,12 +34,18 @@ def documents() -> list[list[list[int]]]:
     return [[[token] for token in document] for document in ids]
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier limit: untrained models rarely end early."""
+    monkeypatch.setattr(own_decision, "length_limit", zoo.short_limit)
+
+
 def translated(
     model: Model, cut: str, together: bool, policy: Policy | None = None
 ) -> list[list[Segment]]:
     """The documents, each read to its end, alone or with the others."""
     words = [[*document, [zoo.EOS]] for document in documents()]
-    streams = [DocumentStream(model, CUTS[cut], policy, zoo.short_limit) for _ in words]
+    streams = [DocumentStream(model, CUTS[cut], policy) for _ in words]
     if together:
         for turn in range(max(map(len, words))):
             DocumentStream.read_words(streams, [w[turn] if turn < len(w) else [] for w in words])
@@ -60,6 +67,7 @@ def check(streams: Sequence[Sequence[Segment]]) -> None:
         assert [s.read for s in segments] == sorted(s.read for s in segments)
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("mechanism", ["wait_k", "mma_il", "itst", "wait_info"])
 def test_streams_with_a_history_together_are_streams_alone(mechanism: str, cut: str) -> None:
@@ -69,10 +77,11 @@ def test_streams_with_a_history_together_are_streams_alone(mechanism: str, cut: 
     assert alone == together
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_history_holds_the_newest_segments() -> None:
     """As many as fit on both sides; the memory of a stream is bounded."""
     model = zoo.model(zoo.options("mma_il"), 0, boundaries=True, history=12)
-    stream, segments, fitted = DocumentStream(model, CUTS["pointer"], limit=zoo.short_limit), [], 0
+    stream, segments, fitted = DocumentStream(model, CUTS["pointer"]), [], 0
     for number in range(60):
         stream.read_word([4 + number % 9])
         segments += stream.ended()
@@ -87,6 +96,7 @@ def test_a_history_holds_the_newest_segments() -> None:
     assert fitted
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(("mechanism", "kind"), zoo.pairs(["wait_k", "mma_il", "milk", "itst"]))
 def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str) -> None:

@@ -15,7 +15,6 @@ from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
 
@@ -48,17 +47,10 @@ class DocumentStream:
         model: In evaluation mode; it writes before it has read the whole source.
         cut: Says where a segment ends in the source.
         policy: Commits words of drafts, and their EOS; None for the model's own decision.
-        limit: Ends a segment that does not end by itself; None for `length_limit`.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        cut: Cut,
-        policy: Policy | None = None,
-        limit: LengthLimit | None = None,
-    ) -> None:
-        self.model, self.cut, self.policy, self.limit = model, cut, policy, limit
+    def __init__(self, model: Model, cut: Cut, policy: Policy | None = None) -> None:
+        self.model, self.cut, self.policy = model, cut, policy
         self._ended = list[Segment]()
         self._before: Sequence[Before] = []
         self._again = deque[Sequence[int]]()
@@ -70,7 +62,7 @@ class DocumentStream:
         self.past = past_of(self.model, self._before)
         self.stream: SentenceStream | PolicyStream
         if self.policy is None:
-            self.stream = SentenceStream(self.model, self.limit, self.past)
+            self.stream = SentenceStream(self.model, past=self.past)
         else:
             self.stream = PolicyStream(self.model, self.policy, told=False, past=self.past)
         self.words, self.delays = list[Sequence[int]](), list[int]()
@@ -81,14 +73,14 @@ class DocumentStream:
 
     @staticmethod
     def read_words(streams: Sequence["DocumentStream"], words: Words) -> None:
-        """Let streams of one model, policy and limit read a word each, as if each were alone."""
+        """Let streams of one model and policy read a word each, as if each were alone."""
         DocumentStream.read_on(streams, [[word] if word else [] for word in words])
 
     @staticmethod
     def read_on(
         streams: Sequence["DocumentStream"], words: Sequence[Iterable[Sequence[int]]]
     ) -> None:
-        """Let streams of one model, policy and limit read all their words, as if each were alone.
+        """Let streams of one model and policy read all their words, as if each were alone.
 
         Each goes at its own pace: one that reads words after a cut again falls behind the others.
         """
