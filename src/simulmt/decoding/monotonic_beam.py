@@ -16,8 +16,6 @@ The score on a prefix counts all tokens of a hypothesis, so its decoder runs aga
 at each step until the whole source is read. The decoder on the whole source takes one step.
 """
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -49,55 +47,35 @@ def monotonic_beam_search(
     Raises:
         ValueError: the model writes before it has read the whole sentence.
     """
-    state = model.start(model.encode(source, mask))
-    rank = _RankByPrefix(model, source, k + len(model.vocabulary.opening))
-    return search_from(model, state, mask.sum(1), search, rank=rank)
+    first = k + len(model.vocabulary.opening)
 
-
-@dataclass(frozen=True)
-class _RankByPrefix:
-    """Scores continuations by their log P given a prefix of the source.
-
-    Args:
-        model: in evaluation mode.
-        source: the sentences of the batch.
-        k: length of the prefix at the first step.
-    """
-
-    model: Model
-    source: Int[Tensor, "B S"]
-    k: int
-
-    def __call__(
-        self, beams: Beams, sentences: Sentences, log_p: Float[Tensor, "BW V"]
+    def rank(
+        beams: Beams, sentences: Sentences, log_p: Float[Tensor, "BW V"]
     ) -> Float[Tensor, "BW V"]:
-        """The log P of all continuations given a prefix; given all of a source that is no longer.
-
-        Args:
-            beams: unfinished hypotheses of i - 1 tokens.
-            sentences: the sentences that they translate.
-            log_p: the same given the whole source.
-        """
-        length = self.k + beams.tokens.shape[1] - 1
+        length = first + beams.tokens.shape[1] - 1
         longer = sentences.read > length
         if not longer.any():
             return log_p
         rows = longer.repeat_interleave(len(log_p) // len(longer))
-        prefixes = self.source[sentences.row[longer], :length]
-        early = self._continued(prefixes, beams.tokens[rows])
+        prefixes = source[sentences.row[longer], :length]
+        early = _continued(model, prefixes, beams.tokens[rows])
         ranked = log_p.clone()
         ranked[rows] = early.masked_fill(log_p[rows] == -torch.inf, -torch.inf)
         return ranked
 
-    def _continued(
-        self, prefixes: Int[Tensor, "N n"], tokens: Int[Tensor, "NW i"]
-    ) -> Float[Tensor, "NW V"]:
-        """The log P of hypotheses, BOS first, with each token after them, given prefixes."""
-        encoded = self.model.encode(prefixes, torch.ones_like(prefixes, dtype=torch.bool))
-        owner = torch.arange(len(tokens), device=tokens.device) // (len(tokens) // len(prefixes))
-        states, output, *_ = self.model.decode(select(encoded, owner), tokens)
-        *earlier, last = states.unbind(1)  # the logits of one step at a time are held
-        log_p = output(last).double().log_softmax(-1)
-        for state, token in zip(earlier, tokens[:, 1:].unbind(1), strict=True):
-            log_p += output(state).double().log_softmax(-1).gather(1, token[:, None])
-        return log_p
+    state = model.start(model.encode(source, mask))
+    return search_from(model, state, mask.sum(1), search, rank=rank)
+
+
+def _continued(
+    model: Model, prefixes: Int[Tensor, "N n"], tokens: Int[Tensor, "NW i"]
+) -> Float[Tensor, "NW V"]:
+    """The log P of hypotheses, BOS first, with each token after them, given prefixes."""
+    encoded = model.encode(prefixes, torch.ones_like(prefixes, dtype=torch.bool))
+    owner = torch.arange(len(tokens), device=tokens.device) // (len(tokens) // len(prefixes))
+    states, output, *_ = model.decode(select(encoded, owner), tokens)
+    *earlier, last = states.unbind(1)  # the logits of one step at a time are held
+    log_p = output(last).double().log_softmax(-1)
+    for state, token in zip(earlier, tokens[:, 1:].unbind(1), strict=True):
+        log_p += output(state).double().log_softmax(-1).gather(1, token[:, None])
+    return log_p
