@@ -35,8 +35,7 @@ class Memory(NamedTuple):
         """Positions of tokens that have been read, moved on to the ends of their words."""
         if self.ends is None:
             return position
-        place = places(self.mask, self.mask.shape[1]).expand_as(self.mask)
-        end = place.where(self.stops, len(place[0])).flip(1).cummin(1).values.flip(1)
+        end = ends_from(self.stops)
         return end.gather(1, (position.flatten(1) - 1).clamp(min=0)).view_as(position)
 
     @property
@@ -58,6 +57,12 @@ class Memory(NamedTuple):
 def first(mask: Bool[Tensor, "B S"], read: Int[Tensor, "B"]) -> Bool[Tensor, "B S"]:
     """A mask of the same shape that is True for the first `read` tokens of each sentence."""
     return places(mask, mask.shape[1]) <= read[:, None]
+
+
+def ends_from(ends: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """The first end at or after each place, from 1; S if there is none."""
+    place = places(ends, ends.shape[1]).expand_as(ends)
+    return place.where(ends, ends.shape[1]).flip(1).cummin(1).values.flip(1)
 
 
 def places(like: Tensor, length: int) -> Int[Tensor, "S"]:

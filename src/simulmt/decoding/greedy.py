@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.memory import ends_from
 from simulmt.attention.state import select
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit, decide, next_step
@@ -50,7 +51,7 @@ def greedy(
         )
     reads = None if steps is None else forced(steps, mask)
     if reads is not None and model.reads_words:
-        reads = whole_words(reads, model.word_ends(source, mask))
+        reads = ends_from(model.word_ends(source, mask)).gather(1, reads - 1)
     state = model.start(model.encode(source, mask))
     hypotheses = [Hypothesis([], [], []) for _ in range(len(source))]
     rows = torch.arange(len(source), device=source.device)
@@ -72,14 +73,6 @@ def greedy(
         for row, *subword in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
             hypotheses[row].write(*subword)
     return hypotheses
-
-
-def whole_words(reads: Int[Tensor, "B T"], ends: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
-    """The same up to the end of the word that is being read."""
-    length = ends.shape[1]
-    places = torch.arange(1, length + 1, device=ends.device).masked_fill(~ends, length)
-    following = places.flip(1).cummin(1).values.flip(1)
-    return following.gather(1, reads - 1)
 
 
 def forced(steps: Sequence[Sequence[int]], mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
