@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt"),
         (["init_from=nowhere"], "no checkpoint at init_from=nowhere: .*simulmt import"),
         (["data.subwords.model=nowhere"], "data.subwords.model=nowhere does not exist"),
-        (["data.subwords.size=99999"], "size=99999 .* too large"),
+        (["data.subwords.size=99999"], "size=99999 .* too high"),
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["decoding=null"], "^decoding is None"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),

@@ -89,7 +89,7 @@ def test_a_run_is_set_aside_only_once_its_successor_can_start(
     teacher = trained_once(*LONGER, "mechanism=soft", "decoding.beam=1")
     other = ["data.seed=5", "teacher=pretrained", f"teacher.checkpoint={teacher}"]
     for options, message in (
-        (["data.subwords.size=99999"], "too large"),
+        (["data.subwords.size=99999"], "too high"),
         (["data.batch_tokens=3"], "raise it to"),
         (["data.test=0"], "the test split is empty"),
         (other, "the data are not those of the model"),

@@ -59,12 +59,12 @@ def test_each_earlier_run_has_a_number(earlier):
 
 def test_a_rejected_command_leaves_everything_as_it_was(earlier, tmp_path, cache):
     before = content(tmp_path)
-    with pytest.raises(UserError, match="too large"):
+    with pytest.raises(UserError, match="too high"):
         run(earlier, cache, "data.subwords.size=99999")
     after = content(tmp_path)
     del after[".run.lock"]
     assert after == before
-    with pytest.raises(UserError, match="too large"):
+    with pytest.raises(UserError, match="too high"):
         run(tmp_path / "some" / "new", cache, "data.subwords.size=99999")
     assert not (tmp_path / "some").exists()
 

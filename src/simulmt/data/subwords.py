@@ -1,8 +1,6 @@
 """One SentencePiece model for both languages, and the kind of subwords that files hold."""
 
-import hashlib
 import io
-import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -97,7 +95,7 @@ class Subwords(Tokenizer):
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, created if absent; None to train without one.
             digest: identifies the sentences, which are read only if the cache has no model for it;
-                None to compute it from them.
+                a cache needs it.
 
         Raises:
             UserError: the text is too small or too large for the options (the message has the
@@ -107,9 +105,7 @@ class Subwords(Tokenizer):
         options = {**_FIXED, **own}
         if cache is None:
             return cls(_trained(sentences, options))
-        if digest is None:
-            sentences = [*sentences]
-            digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+        assert digest is not None, "a cache needs a digest of the sentences"
 
         def make(folder: Path) -> Mapping[str, object]:
             (folder / SUBWORDS).write_bytes(_trained(sentences, options))
@@ -156,19 +152,9 @@ def _trained(sentences: Iterable[str], options: Config) -> bytes:
             sentence_iterator=text, model_writer=model, **options
         )
     except RuntimeError as error:
-        raise UserError(_explain(str(error), options)) from error
+        choice = f"data.subwords.size={options['vocab_size']} with {options['model_type']}"
+        raise UserError(f"{choice}: {str(error).rpartition('] ')[2] or error}") from error
     return model.getvalue()
-
-
-def _explain(message: str, options: Config) -> str:
-    """SentencePiece's error message with the limit and the remedy."""
-    choice = f"subword size={options['vocab_size']} with {options['model_type']}"
-    if limit := re.search(r"Please set it to a value <= (\d+)", message):
-        return f"{choice} is too large for this text: set it to {limit[1]} or less, or add text"
-    if limit := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        coverage = f"lower character_coverage (now {options['character_coverage']})"
-        return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
-    return f"{choice}: SentencePiece says {message.strip()!r}; choose another, or check the text"
 
 
 def tokenizer_of(files: Mapping[str, bytes]) -> Tokenizer:
