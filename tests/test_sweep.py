@@ -217,6 +217,6 @@ def test_a_run_of_a_sweep_is_shown_by_what_the_sweep_varies(monkeypatch):
 def test_ranks_that_were_told_something_else_stop():
     same = {"lambda": 0.1, "seed": 1}
     check_same([same, {**same}])
-    message = "configurations: lambda is 0.1 on rank 0, 0.2 on rank 1"
+    message = r"configurations: they differ in lambda, optim\.lr\. Start all"
     with pytest.raises(UserError, match=message):
-        check_same([same, {**same, "lambda": 0.2}])
+        check_same([same, {**same, "lambda": 0.2}, {**same, "optim.lr": 1.0}])

@@ -152,18 +152,16 @@ def check_same(configurations: Sequence[Mapping[str, object]]) -> None:
     """Reject flat configurations, one for each rank, that differ.
 
     Raises:
-        UserError: the configurations differ; raised on every rank, naming keys and values.
+        UserError: the configurations differ; raised on every rank, naming the keys.
     """
-    first, differences = configurations[0], []
-    for rank, options in enumerate(configurations):
-        changed = [key for key in {**first, **options} if options.get(key) != first.get(key)]
-        for key in changed:
-            values = f"{first.get(key)!r} on rank 0, {options.get(key)!r} on rank {rank}"
-            differences.append(f"{key} is {values}")
-    if differences:
+    first, *others = configurations
+    pairs = ((one, key) for one in others for key in {**first, **one})
+    differing = dict.fromkeys(key for one, key in pairs if one.get(key) != first.get(key))
+    if differing:
         raise UserError(
-            f"the processes of this run have different configurations: {'; '.join(differences)}. "
-            "Start all of them with the same command, and do not edit conf/ while a run starts"
+            "the processes of this run have different configurations: they differ in "
+            f"{', '.join(differing)}. Start all of them with the same command, and do not edit "
+            "conf/ while a run starts"
         )
 
 
