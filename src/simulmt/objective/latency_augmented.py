@@ -120,15 +120,10 @@ class LatencyAugmented(Objective):
             pointed = model.boundary.loss(
                 translation.states, source.states, *masks, batch.source_end
             )
-            loss = loss.plus(pointed, "boundary")
+            loss = loss.plus(pointed, {}, {"boundary": pointed.detach()})
         if self.teacher is None or not self.training:
             return loss
-        guidance = self.teacher(batch, source, translation)
-        return loss._replace(
-            total=loss.total + guidance.total,
-            per_token={**loss.per_token, **guidance.per_token},
-            per_sentence={**loss.per_sentence, **guidance.per_sentence},
-        )
+        return loss.plus(*self.teacher(batch, source, translation))
 
     def loss(
         self,

@@ -40,10 +40,10 @@ class Loss(NamedTuple):
         sums = ({name: value.detach() for name, value in part.items()} for part in logged)
         return cls(total, batch.target_mask.sum(), len(batch.target), *sums)
 
-    def plus(self, term: Tensor, name: str) -> "Loss":
-        """The loss with one more sum over the sentences, which is logged."""
-        logged = {**self.per_sentence, name: term.detach()}
-        return self._replace(total=self.total + term, per_sentence=logged)
+    def plus(self, term: Tensor, per_token: Sums, per_sentence: Sums) -> "Loss":
+        """The loss with one more term in its total, and more that is logged."""
+        logged = {**self.per_token, **per_token}, {**self.per_sentence, **per_sentence}
+        return Loss(self.total + term, self.tokens, self.sentences, *logged)
 
 
 class Objective(nn.Module, ABC):
