@@ -6,7 +6,7 @@ A program that continues with a model compares its manifest with that of the dat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from simulmt.data.corpus import Corpus, Split
+from simulmt.data.corpus import Corpus
 from simulmt.data.text import NORMALISATION
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.writing import WORDS, Writing
@@ -105,9 +105,3 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
     ]
     if differences:
         raise UserError(f"the data are not those of the model. {'; '.join(differences)}")
-
-
-def same_text(split: Split, described: Manifest, names: Iterable[str]) -> list[str]:
-    """Return those of the named splits of a manifest whose source text is that of a split."""
-    digest, there = split.sha256[0], described.splits
-    return [name for name in names if name in there and there[name].source_sha256 == digest]

@@ -78,6 +78,7 @@ class Windows:
         if options.history:
             self._past_from -= [*self._numbers_before(starts, options.history, rng)]
         """The first of the pairs before each pair that it sees."""
+        self._has_past = bool((self._past_from < np.arange(len(pairs))).any())
 
     def __len__(self) -> int:
         return len(self._pairs) + len(self._cut)
@@ -100,7 +101,7 @@ class Windows:
         windows = EncodedSplit(left, right, vocabulary)
         ends = np.concatenate([self._sizes, self._cut])[:, 0][[*rows]]
         past = None
-        if (self._past_from < np.arange(len(self._pairs))).any():
+        if self._has_past:
             past = Past(*self._past(index, source=True), *self._past(index, source=False))
         return windows.batch(range(len(rows)))._replace(
             index=torch.from_numpy(index), source_end=torch.from_numpy(ends), past=past
