@@ -116,4 +116,4 @@ def test_latency_of_published_lists_in_plain_loops(capsys: pytest.CaptureFixture
     assert float(figures["AL"]) == pytest.approx(sum(lags) / len(lags), abs=1e-9)
     assert float(figures["DAL"]) == pytest.approx(sum(dals) / len(dals), abs=1e-9)
     print(f"AL {sum(lags) / len(lags):.3f} DAL {sum(dals) / len(dals):.3f}")
-    assert "1,821 of 2,169 lists have another length" in capsys.readouterr().err
+    assert "1,821 of 2,169 lists do not have one delay" in capsys.readouterr().err

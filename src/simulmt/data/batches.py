@@ -126,7 +126,7 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
     longer = int((sizes > tokens).sum())
     if 2 * longer > len(sizes):
         raise UserError(
-            f"tokens={tokens} per batch is too few: {longer} of {len(sizes)} pairs are longer; "
+            f"batch_tokens={tokens} is too small: {longer} of {len(sizes)} pairs are longer; "
             f"raise it to {int(sizes.max())} to keep all, or drop long pairs (max_words)"
         )
     return longer

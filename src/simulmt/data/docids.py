@@ -33,15 +33,14 @@ def adjacent(names: Sequence[str], path: Path) -> dict[str, range]:
     """Return the places of each name, from 0; `path` is the file that they come from.
 
     Raises:
-        UserError: a name comes back after another one.
+        UserError: the lines of a name are not adjacent.
     """
     found, end = dict[str, range](), 0
     for name, group in groupby(names):
         start, end = end, end + len([*group])
         if name in found:
-            raise UserError(
-                f"{path}, line {start + 1}: {name!r} comes back: keep its lines together"
-            )
+            place = f"{path}, line {start + 1}"
+            raise UserError(f"{place}: {name!r} was above, before others: keep its lines together")
         found[name] = range(start, end)
     return found
 

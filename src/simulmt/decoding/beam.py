@@ -252,8 +252,8 @@ def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -
 
 def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
     """True if a sentence is done: enough hypotheses are finished, or none can beat the best."""
-    # At best a hypothesis ends with log_p / lp(limit + 1): log_p only falls and is never above
-    # 0, lp never falls with the length, and the length is at most limit + 1.
+    # No hypothesis ends with more than log_p / lp(limit + 1): log_p is at most 0 and only falls, lp
+    # never falls with the length, and the length is at most limit + 1.
     longest = search.normaliser((length_limit(sentences.read) + 1).double())
     bound = beams.log_p.view(-1, search.beam)[:, 0] / longest
     return (sentences.finished >= search.beam) | (sentences.best >= bound)

@@ -120,8 +120,8 @@ def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:
         found.append(Instance(index, *texts, delays, writing=writing))
     if others:
         warn(
-            f"{path}: {others:,} of {len(found):,} lists have another length than their text, "
-            "which is then not what was written: their latency counts, their BLEU does not"
+            f"{path}: {others:,} of {len(found):,} lists do not have one delay per word of their "
+            "text: use their latency, but not their BLEU"
         )
     return found
 

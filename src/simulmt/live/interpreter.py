@@ -103,7 +103,7 @@ def interpret(
                 yield Event("SHOW", sentence, shown, read)
             if not translator.full:
                 continue
-            warn(f"warning: a sentence has {LONGEST:,} subwords, the most possible: ended here")
+            warn(f"warning: a sentence has reached the limit of {LONGEST:,} subwords: ended here")
         for written in translator.finish() if translator.words_read else ():
             yield Event("WRITE", sentence, written, read)
         yield Event("END", sentence, read=read, length=read)

@@ -169,7 +169,7 @@ def _dtype(*tensors: Tensor) -> torch.dtype:
 
 def _backend(name: str, *tensors: Tensor) -> ModuleType:
     device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
-    elsewhere = f"runs on tensors in the CPU's memory, this one is on {device!r}"
+    elsewhere = f"needs tensors on the CPU, but one is on {device!r}"
     obstacles = {  # the fastest first
         "cpu": None if device == "cpu" else elsewhere,
         "cuda": cuda.obstacle(device, tensors[0].shape[-1]),
