@@ -19,7 +19,7 @@ from simulmt.analysis.studies import STUDIES, word_links
 from simulmt.analysis.studies.bins import make_bins, measure, reordering_distance
 from simulmt.analysis.studies.forced import LinkSource
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
-from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet
+from simulmt.analysis.studies.run_set import RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance
@@ -219,8 +219,8 @@ def test_head_positions_against_brute_force():
     lengths = [5, 9, 3]
     positions = [[[rng.randint(0, n + 1) for _ in range(5)] for _ in range(n + 2)] for n in lengths]
     instances = [heads_at(p, n) for p, n in zip(positions, lengths, strict=True)]
-    rows = describe(DecodedTestSet([*instances, heads_at([], 4)], [2, 3]))
-    assert [(row.layer, row.head) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
+    rows = describe([*instances, heads_at([], 4)], [2, 3])
+    assert [(row["layer"], row["head"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
     for h, row in enumerate(rows):
         found = defaultdict(list)
         for sentence, n in zip(positions, lengths, strict=True):
@@ -232,10 +232,10 @@ def test_head_positions_against_brute_force():
                 found["behind_mean_subword"].append(max(at) - at[h])
                 found["share_slowest"].append(at[h] >= max(others))
                 found["share_alone"].append(at[h] > max(others))
-        assert row.subwords == len(found["share_alone"])
+        assert row["subwords"] == len(found["share_alone"])
         for key, values in found.items():
-            assert getattr(row, key) == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
-        assert row.behind_q75_subword == np.quantile(found["behind_mean_subword"], 0.75)
+            assert row[key] == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
+        assert row["behind_q75_subword"] == np.quantile(found["behind_mean_subword"], 0.75)
 
 
 def test_outliers_depend_on_nothing_but_who_stands_apart():
@@ -246,8 +246,8 @@ def test_outliers_depend_on_nothing_but_who_stands_apart():
     moved = robust_z(3 * np.append(close, 7.0) - 20)
     np.testing.assert_allclose(moved, z, rtol=1e-9)  # the same up to rounding
     assert not robust_z(np.full(8, 2.5)).any()
-    rows = describe(DecodedTestSet([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3]))
-    assert [row.outlier for row in rows] == ["", "", "", "", "", "slow"]
+    rows = describe([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3])
+    assert [row["outlier"] for row in rows] == ["", "", "", "", "", "slow"]
 
 
 @pytest.fixture
@@ -275,11 +275,11 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
     assert float(span["attention_span_subword"]) == scores.attention_span.value
     found = {int(r["first_delay"]): int(r["sentences"]) for r in study("initial_delay", trained)}
     assert found == scores.initial_delays["word"]
-    decoded = runs_of(trained).decode(trained)
-    spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
+    instances, heads = runs_of(trained).decode(trained)
+    spans = [s for one in instances if (s := attention_span(one)) is not None]
     # another order of sums
     assert sum(spans) / len(spans) == pytest.approx(scores.attention_span.value, rel=1e-12)
-    assert decoded.heads == [2, 2]
+    assert heads == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The position of each head of each layer, and the outliers."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from simulmt.analysis.figures.panels import make_panels, name_rows
 from simulmt.analysis.figures.style import COLOURS, DARK, GREY, Style
-from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet
+from simulmt.analysis.runs.run import Row
+from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 
@@ -26,43 +27,6 @@ _LEGEND |= {"fontsize": 9.5, "handlelength": 1.6, "columnspacing": 1.4}
 _ABOVE: Style = {"ha": "center", "fontsize": 9, "textcoords": "offset points"}
 
 Floats: TypeAlias = NDArray[np.float64]
-
-
-class Head(NamedTuple):
-    """A head over the written subwords of the test set, in source subwords.
-
-    A head at EOS, or one that has run off the end, counts as one at the last subword, as in the
-    attention span.
-
-    Attributes:
-        layer: The decoder layer, from 1.
-        head: The head of this layer, from 1.
-        position_mean_subword: Where the head stands.
-        lag_mean_subword: Its position minus that of a reader with the pace of the sentence,
-            (i - 1) |x| / |y|.
-        behind_mean_subword: How far the head stands behind the slowest head of all layers, which
-            has just let the subword be written.
-        behind_q25_subword: The first quartile of that distance.
-        behind_q75_subword: The third quartile of that distance.
-        share_slowest: How often no head stands further.
-        share_alone: How often no head stands as far, so that this head alone sets the delay.
-        robust_z: `robust_z` of its mean position among the heads of all layers.
-        outlier: `slow` or `fast` where `robust_z` is beyond `LIMIT`, else empty.
-        subwords: The number of subwords written.
-    """
-
-    layer: int
-    head: int
-    position_mean_subword: float
-    lag_mean_subword: float
-    behind_mean_subword: float
-    behind_q25_subword: float
-    behind_q75_subword: float
-    share_slowest: float
-    share_alone: float
-    robust_z: float
-    outlier: str
-    subwords: int
 
 
 def head_positions(run_set: RunSet) -> Result:
@@ -81,26 +45,55 @@ def head_positions(run_set: RunSet) -> Result:
     if run.scores.empty == run.scores.sentences:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")
-    decoded = None if run.traits.offline else run_set.decode(run.path)
-    if decoded is None or not decoded.heads:
+    instances, heads = ([], []) if run.traits.offline else run_set.decode(run.path)
+    if not heads:
         raise UserError(f"{run.path}: the heads of {run.mechanism} do not stop; give one of mma_h")
-    heads = describe(decoded)
-    return Result(_draw(heads), [columns | head._asdict() for head in heads])
+    rows = describe(instances, heads)
+    return Result(_draw(rows), [columns | row for row in rows])
 
 
-def describe(decoded: DecodedTestSet) -> list[Head]:
-    """Return the figures of the heads, in the order of layers."""
-    stood, lags = _positions(decoded.instances)
+def describe(instances: Sequence[Instance], heads: Sequence[int]) -> list[Row]:
+    """Return a row for each head over the written subwords, in source subwords.
+
+    - `position_mean_subword`: where the head stands; at EOS, or beyond the end, it counts as at the
+      last subword, as in the attention span.
+    - `lag_mean_subword`: its position minus that of a reader with the pace of the sentence,
+      (i - 1) |x| / |y|.
+    - `behind_mean_subword`: how far it stands behind the slowest head of all layers, which has just
+      let the subword be written; `behind_q25_subword` and `behind_q75_subword` are the quartiles.
+    - `share_slowest`: how often no head stands further.
+    - `share_alone`: how often no head stands as far, so that this head alone sets the delay.
+    - `robust_z`: `robust_z` of its mean position among the heads of all layers.
+    - `outlier`: `slow` or `fast` where `robust_z` is beyond `LIMIT`, else empty.
+    - `subwords`: the number of subwords written.
+
+    Args:
+        instances: The decoded sentences, with the positions of the heads.
+        heads: The number of heads of each layer, in the order of these positions.
+    """
+    stood, lags = _positions(instances)
     furthest = stood.max(1, keepdims=True)
     behind, slowest = furthest - stood, stood == furthest
     alone = slowest & (slowest.sum(1, keepdims=True) == 1)
-    means = [values.mean(0) for values in (stood, lags, behind)]
-    shares = [slowest.mean(0), alone.mean(0), robust_z(stood.mean(0))]
-    figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
-    names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
-    outliers = ["slow" if z > LIMIT else "fast" if z < -LIMIT else "" for z in figures[:, -1]]
-    columns = zip(names, figures.tolist(), outliers, strict=True)
-    return [Head._make((*name, *row, outlier, len(stood))) for name, row, outlier in columns]
+    low, high = np.quantile(behind, (0.25, 0.75), axis=0)
+    z = robust_z(stood.mean(0))
+    names = np.array([(layer, h + 1) for layer, n in enumerate(heads, 1) for h in range(n)])
+    columns = {
+        "layer": names[:, 0],
+        "head": names[:, 1],
+        "position_mean_subword": stood.mean(0),
+        "lag_mean_subword": lags.mean(0),
+        "behind_mean_subword": behind.mean(0),
+        "behind_q25_subword": low,
+        "behind_q75_subword": high,
+        "share_slowest": slowest.mean(0),
+        "share_alone": alone.mean(0),
+        "robust_z": z,
+        "outlier": np.select([z > LIMIT, z < -LIMIT], ["slow", "fast"], ""),
+        "subwords": np.full(len(z), len(stood)),
+    }
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def robust_z(values: Floats) -> Floats:
@@ -131,27 +124,26 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
     return np.concatenate(stood), np.concatenate(lags)
 
 
-def _draw(heads: Sequence[Head]) -> Figure:
+def _draw(heads: Sequence[Row]) -> Figure:
     """Draw a row for each head: left its position, right how often the head sets the delay."""
     size = min(max(0.2, 3.4 / len(heads)), 0.5) if len(heads) < 64 else 0.13
     figure, (left, right) = make_panels(1, 2, 7.6, 1.3 + size * len(heads))
-    places = [i + 0.7 * head.layer for i, head in enumerate(heads)]
-    name_rows((left, right), [f"layer {h.layer}, head {h.head}" for h in heads], places)
+    places = [i + 0.7 * head["layer"] for i, head in enumerate(heads)]
+    name_rows((left, right), [f"layer {h['layer']}, head {h['head']}" for h in heads], places)
     left.tick_params(axis="y", labelsize=8 if size < 0.2 else 9.5)
-    means = [head.behind_mean_subword for head in heads]
-    low, high = zip(*((h.behind_q25_subword, h.behind_q75_subword) for h in heads), strict=True)
+    means, low, high = ([h[f"behind_{x}_subword"] for h in heads] for x in ("mean", "q25", "q75"))
     quartiles = left.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
     for head, place in zip(heads, zip(means, places, strict=True), strict=True):
-        style = _OUTLIER if head.outlier else _MEAN
+        style = _OUTLIER if head["outlier"] else _MEAN
         left.plot(*place, **style, markeredgecolor="white", zorder=3)
-        left.annotate(head.outlier, place, (0, 6), color=COLOURS[1], **_ABOVE)
+        left.annotate(head["outlier"], place, (0, 6), color=COLOURS[1], **_ABOVE)
     median = left.axvline(float(np.median(means)), **_MEDIAN, zorder=1, label="median head")
     mean = Line2D([], [], **_MEAN, label="mean")
     left.legend(handles=[mean, quartiles, median], **_LEGEND, ncols=3)
     furthest = max(1.0, *high, *means)
     left.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
     left.set_xlabel("subwords behind the slowest head")
-    slowest, alone = ([100 * h.share_slowest for h in heads], [100 * h.share_alone for h in heads])
+    slowest, alone = ([100 * h[f"share_{x}"] for h in heads] for x in ("slowest", "alone"))
     right.barh(places, slowest, height=0.7, color="#c9dcee", label="among the slowest")
     right.barh(places, alone, height=0.7, color=DARK, label="slowest alone")
     right.set(xlabel="subwords written (%)", xlim=(0, 100))

@@ -37,20 +37,6 @@ _OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", 
 
 
 @dataclass(frozen=True)
-class DecodedTestSet:
-    """A test set, decoded again.
-
-    Attributes:
-        instances: All sentences, with the positions of the heads.
-        heads: The number of heads of each layer that attends to the source, in the order of
-            `Instance.positions`; none if a clock decides for all heads.
-    """
-
-    instances: Sequence[Instance]
-    heads: Sequence[int]
-
-
-@dataclass(frozen=True)
 class RunSet:
     """The runs of a study, and what their data and models say.
 
@@ -72,16 +58,22 @@ class RunSet:
         setup = Setup.of(read_json(self.folder / self.runs[0].home / CONFIG))
         return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
-    def decode(self, run: Path) -> DecodedTestSet:
-        """Return the test set, decoded as `train.py` decoded it."""
+    def decode(self, run: Path) -> tuple[list[Instance], list[int]]:
+        """Return the test set, decoded as `train.py` decoded it, and the heads of each layer.
+
+        Returns:
+            All sentences, with the positions of the heads; and the number of heads of each layer
+            that attends to the source, in the order of `Instance.positions`, none if a clock
+            decides for all heads.
+        """
         trained, model, split = self._test_set(run)
         encoded = EncodedSplit.encode(split, trained.subwords)
         search = build_search(trained.setup.decoding, model)
         tokens = 2 * trained.setup.batch_tokens
         decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
-        parts = () if model.mechanism.clocked else model.modules()  # a clock decides for all heads
+        parts = () if model.mechanism.clocked else model.modules()
         heads = [part.heads for part in parts if isinstance(part, Attention)]
-        return DecodedTestSet(decoder(model), heads)
+        return decoder(model), heads
 
     def attend(self, run: Path) -> AttentionLinks:
         """Return where the model attends while it is given the references of the test set."""
