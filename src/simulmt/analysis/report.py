@@ -62,7 +62,7 @@ def report(options: Config, home: Path = Path()) -> None:
     names = lines.run_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
     scored = {names[run.folder]: run.scored for run in listed.runs}
-    left = left_columns(listed.runs, chosen.training, lines.run_names)
+    left = left_columns(listed.runs, names, chosen.training)
     with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)

@@ -1,6 +1,6 @@
 """Tables of scores for the terminal."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -12,7 +12,6 @@ from simulmt.scoring.scores import Figures, Scores
 from simulmt.scoring.segments import DIGITS
 
 _PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")
-_DIGITS = {"AP": 3}
 
 
 def score_table(
@@ -24,12 +23,12 @@ def score_table(
 ) -> Table:
     """Return a table with a row for each name: quality and latency in a unit.
 
-    Under a row comes its oracle, the latency of the reference written as early as its word
-    alignment allows. One oracle that all rows share comes once, at the end. The oracle is known in
-    words alone. The caption has the signatures if they are the same in all rows.
+    The last row is the oracle, the latency of the reference written as early as its word alignment
+    allows, if some row has it; it is known in words alone. The caption has the signatures if they
+    are the same in all rows.
 
     Args:
-        rows: Scores by name.
+        rows: Scores of the same test set by name.
         left: The columns before the figures, with a cell for each row; the names if there are none.
         convention: A name of `CONVENTIONS`; `paper` also shows DAL in the other unit.
         unit: `word` or `subword` for `paper`; every other convention has a single unit.
@@ -46,40 +45,28 @@ def score_table(
     more = scored or {name: {} for name in rows}
     figures = [{**own, **more[name]} for own, name in zip(figures, rows, strict=True)]
     metrics = dict.fromkeys(metric for each in more.values() for metric in each)
-    digits = {name: _DIGITS.get(name, 2) for name in names}
-    digits = {"BLEU": 2, **dict.fromkeys(metrics, DIGITS), **digits}
+    digits = {"BLEU": 2} | dict.fromkeys(metrics, DIGITS) | {n: 2 + (n == "AP") for n in names}
     heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in digits)]
     table = Table(*heads, caption=_caption(rows, figures, unit, metrics), caption_justify="left")
-    oracles = [scores.oracle.get(unit, {}) for scores in rows.values()]
-    known = [oracle for oracle in oracles if oracle]
-    shared = len(known) > 0 and all(oracle == known[0] for oracle in known)
-    blank, cells = [""] * (len(left) - 1), zip(*(column for _, column in left), strict=True)
-    for (name, *about), own, oracle in zip(cells, figures, oracles, strict=True):
-        table.add_row(*map(Text, (name, *about)), *_cells(own, digits))
-        if oracle and not shared:
-            table.add_row(Text(f"{name}, oracle"), *blank, *_cells(oracle, digits))
-    if shared:
+    for row, own in zip(zip(*(cells for _, cells in left), strict=True), figures, strict=True):
+        table.add_row(*map(Text, row), *_cells(own, digits))
+    if oracle := next((o for scores in rows.values() if (o := scores.oracle.get(unit))), None):
         table.add_section()
-        table.add_row("oracle", *blank, *_cells(known[0], digits))
+        table.add_row("oracle", *[""] * (len(left) - 1), *_cells(oracle, digits))
     return table
 
 
 def left_columns(
-    runs: Sequence[Run], training: bool, name: Callable[[Sequence[Run]], Mapping[str, str]]
+    runs: Sequence[Run], names: Mapping[str, str], training: bool
 ) -> list[tuple[Column, list[str]]]:
-    """Return the columns before the scores: names, models if there are several, and the training.
+    """Return the columns before the scores: the names, and the training.
 
     Args:
         runs: The runs, at least one.
+        names: The name of each run, by folder.
         training: True adds size and training speed.
-        name: Returns the name of each of some runs, by folder.
     """
-    models, names = {run.model for run in runs}, dict[str, str]()
-    for model in models:  # names without the model, which has a column
-        names |= name([run for run in runs if run.model == model])
     columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
-    if len(models - {""}) > 1:
-        columns.append((Column("model"), [run.model for run in runs]))
     if training:
         titles = {"parameters": "parameters", "training\ntokens/s": "tokens_per_second"}
         for title, key in titles.items():
