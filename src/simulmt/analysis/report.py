@@ -16,10 +16,9 @@ from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, rea
 from simulmt.analysis.runs.run import COST, Row, Run
 from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
-from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Series, curve_rows, curve_series
 from simulmt.analysis.tables.published import read_published
-from simulmt.analysis.tables.selection import select_runs, shown_rows
+from simulmt.analysis.tables.selection import select_runs
 from simulmt.analysis.tables.significance import (
     columns,
     columns_at,
@@ -121,12 +120,9 @@ def _write(
     if documents := document_rows(chosen.runs):
         heads = dict.fromkeys(column for row in documents for column in row)
         written.append(write_rows(documents, to / "documents.csv", [*heads]))
-    selected = list[Row]()
-    if chosen.select:
-        every_range = _select(chosen, runs)
-        selected = shown_rows(every_range, lines.run_names(runs))
+    if selected := _select(chosen, runs, lines.run_names(runs)) if chosen.select else []:
         console.print(selection_table(selected))
-        written.append(write_rows(every_range, to / "selected.csv"))
+        written.append(write_rows(selected, to / "selected.csv"))
     curves = []
     for latency, others in published.items():
         if curve_series(runs, latency):
@@ -211,10 +207,10 @@ def _draw(
     return files, inline_svg(figure, latency, about, links)
 
 
-def _select(chosen: ReportOptions, runs: Sequence[Run]) -> list[Row]:
+def _select(chosen: ReportOptions, runs: Sequence[Run], names: Mapping[str, str]) -> list[Row]:
     """Return a row for each mechanism and range."""
     latency = str(chosen.select).upper()
-    rows, unknown = select_runs(runs, run_names(runs), latency, chosen.ranges)
+    rows, unknown = select_runs(runs, names, latency, chosen.ranges)
     if unknown:
         why = f"averaged weights, or no {METRICS}"
         say(f"not selected from, without development figures ({why}): {', '.join(unknown)}")

@@ -1,5 +1,6 @@
 """The finished runs of a folder, and their further decodings, read from their directories."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -75,7 +76,8 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
 
 
 def _order(run: Run) -> tuple[str, str, str, float, str]:
-    return run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"), run.folder
+    policy, dal = str(run.policy.get("name", "")), run.value("DAL")
+    return run.mechanism, run.model, policy, math.inf if dal is None else dal, run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:

@@ -144,20 +144,13 @@ class Run:
         """BLEU."""
         return float(self.figures["BLEU"])
 
-    @property
-    def quality(self) -> float:
-        """The metric; NaN if the run does not have it."""
-        value = self.value(self.metric)
-        return math.nan if value is None else value
-
     def value(self, name: str) -> float | None:
         """Return a figure; None if no sentence has it, or if its plugin was not there to score."""
         return self.figures[name].value if name in self.figures else None
 
-    def latency(self, name: str) -> float:
-        """Return a latency; infinite if it is unknown."""
-        value = self.value(name)
-        return math.inf if value is None else value
+    def number(self, name: str) -> float:
+        """Return a figure; NaN where `value` is None."""
+        return float(self.figures[name]) if name in self.figures else math.nan
 
     def row(self) -> Row:
         """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""

@@ -91,7 +91,7 @@ def curve_series(
     firsts: dict[str, Run] = {}
     for first, *others in by_seed(runs):
         group = [first, *others]
-        places = [(run.latency(latency), run.quality) for run in group]
+        places = [(run.number(latency), run.number(run.metric)) for run in group]
         latencies, qualities = zip(*places, strict=True)
         if not all(map(math.isfinite, (*latencies, *qualities))):
             continue

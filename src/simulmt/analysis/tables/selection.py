@@ -35,31 +35,22 @@ def select_runs(
     several = len({run.model for run in trained}) > 1
     systems: dict[str, list[Run]] = {}
     for run in (run for run in trained if not run.offline):
-        name = f"{run.mechanism} {run.model}" if several else run.mechanism
+        name = f"{title(run.mechanism)} {run.model}" if several else title(run.mechanism)
         systems.setdefault(name, []).append(run)
     axis = f"dev_{latency}"
     keys = ("run", "step", "dev_BLEU", axis, "test_BLEU", f"test_{latency}", "folder")
     rows = []
     for (system, alike), (least, most) in product(systems.items(), ranges):
         inside = [r for r in alike if r.folder in dev and least <= dev[r.folder][axis] <= most]
-        row: Row = {"system": system, "least": float(least), "most": float(most)}
+        row: Row = {"system": system, "range": f"{least:g} to {most:g}"}
+        row |= {"least": float(least), "most": float(most)}
         rows.append(row | dict.fromkeys(keys))
         if inside:
             run = max(inside, key=lambda run: float(dev[run.folder]["dev_BLEU"]))
-            tested = {"test_BLEU": run.bleu, f"test_{latency}": run.latency(latency)}
+            tested = {"test_BLEU": run.bleu, f"test_{latency}": run.number(latency)}
             named = {"run": names[run.folder], "folder": run.folder}
             rows[-1] |= dev[run.folder] | tested | named
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
-
-
-def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
-    """Return the rows with a column `range` and the names that people read."""
-    shown = []
-    for row in rows:
-        limits = f"{row['least']:g} to {row['most']:g}"
-        system = " ".join(map(title, row["system"].split(" ")))
-        shown.append(row | {"range": limits, "run": names.get(row["folder"]), "system": system})
-    return shown
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Row | None:
