@@ -188,17 +188,17 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     source, mask = zoo.sentences(3, 9)
     sources = [ids[m].tolist() for ids, m in zip(source, mask, strict=True)]
     records = [trace_tokens(model, ids, CPU) for ids in sources]
-    written = [found.hypothesis.tokens for found in records]
+    written = [hypothesis.tokens for hypothesis, *_ in records]
     batch = EncodedSplit.of([ids[:-1] for ids in sources], written, zoo.SPECIAL).batch(range(3))
     target = batch.target_input, batch.target, batch.target_mask
     forced = force(model, batch.source, batch.source_mask, *target)
     assert batch.target_input[:, 0].eq(BOS).all()
-    for found, row in zip(records, forced, strict=True):
-        T = len(found.hypothesis.tokens)
+    for (hypothesis, _, weights), row in zip(records, forced, strict=True):
+        T = len(hypothesis.tokens)
         # weights come back in float32
-        np.testing.assert_allclose(row.weights[:T], found.weights, atol=1e-6)
-        assert row.positions[:T].tolist() == found.hypothesis.positions
-        assert row.read[:T].tolist() == found.hypothesis.delays
+        np.testing.assert_allclose(row.weights[:T], weights, atol=1e-6)
+        assert row.positions[:T].tolist() == hypothesis.positions
+        assert row.read[:T].tolist() == hypothesis.delays
 
 
 def test_links_of_attention_do_not_depend_on_batches():

@@ -30,16 +30,16 @@ def test_a_record_is_greedy_decoding_with_its_attention(kind, name, monkeypatch)
     model = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
     for ids, real, plain in zip(source, mask, greedy(model, source, mask), strict=True):
-        found = trace_tokens(model, ids[real].tolist(), CPU)
-        assert found.hypothesis == plain
+        hypothesis, end, weights = trace_tokens(model, ids[real].tolist(), CPU)
+        assert hypothesis == plain
         T, S = len(plain.tokens), int(real.sum())
         layers = 2 if kind.startswith("transformer") else 1
         heads = len(plain.positions[0]) if plain.positions else 1
-        assert found.weights.shape[::3] == (T, S)
-        assert found.weights.shape[1] == layers
-        assert T == 0 or found.weights.shape[2] * layers == heads
-        assert max([0, *plain.delays]) <= found.end <= S
-        _check_weights(name, found.weights, plain)
+        assert weights.shape[::3] == (T, S)
+        assert weights.shape[1] == layers
+        assert T == 0 or weights.shape[2] * layers == heads
+        assert max([0, *plain.delays]) <= end <= S
+        _check_weights(name, weights, plain)
 
 
 def _check_weights(name, weights, hypothesis):
@@ -82,8 +82,8 @@ def test_words_are_read_and_written_as_latency_in_words_counts_them(subwords):
     model = zoo.model(MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
     for text in TEXTS:
         source = subwords.encode(text)
-        found = trace_tokens(model, [*source, EOS], CPU)
-        scored = write_down(0, Split([text], [""]), found.hypothesis, subwords)
+        hypothesis, *_ = trace_tokens(model, [*source, EOS], CPU)
+        scored = write_down(0, Split([text], [""]), hypothesis, subwords)
         trace = trace_sentence(model, subwords, CPU, text).in_words()
         assert len(trace.source) == scored.source_length + 1
         assert len(trace.target) == scored.prediction_length

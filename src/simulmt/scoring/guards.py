@@ -25,9 +25,10 @@ _REMEDY = {
     "special tokens": "take them out of the text files, which hold sentences alone",
     "unknown characters": "let the subwords cover all characters (data.subwords), and retrain",
 }
+_MOST = 5
 
 
-def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
+def residue(instances: Sequence[Instance]) -> list[str]:
     """Return warnings about residue of the processing in scored text.
 
     `⁇`, which SentencePiece writes for an unknown character, counts in the predictions alone: other
@@ -35,11 +36,10 @@ def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
 
     Args:
         instances: In any order. Line 1 of the log is the one with the lowest index.
-        most: The most warnings; one more gives the number that is left out.
 
     Returns:
         One line for each field and kind of residue: its first place, how many other sentences
-        have it, and the remedy.
+        have it, and the remedy. After `_MOST` lines, one gives the number that is left out.
     """
     places: dict[tuple[str, str], list[str]] = {}
     ordered = sorted(instances, key=lambda instance: instance.index)
@@ -54,5 +54,5 @@ def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
     for (field, kind), (first, *others) in places.items():
         more = f", and in {len(others)} more" if others else ""
         warnings.append(f"{kind} in the {field}: {first}{more}; {_REMEDY[kind]}")
-    rest = len(warnings) - most
-    return warnings[:most] + ([f"and {rest} more such warnings"] if rest > 0 else [])
+    rest = len(warnings) - _MOST
+    return warnings[:_MOST] + ([f"and {rest} more such warnings"] if rest > 0 else [])

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
@@ -74,11 +72,6 @@ def score(
     kinds = {convention.bleu for convention in CONVENTIONS.values()}
     letters = chrf(predictions, references)
     bleus = {kind: bleu(predictions, references, kind.of(writing)) for kind in kinds}
-    best = []
-    if oracle:
-        for instance in ordered:
-            delays = oracle_delays(oracle[instance.index])
-            best.append(UnitDelays(delays, instance.source_length, len(delays)).clipped())
     figures = dict[str, dict[str, Figures]]()
     for name, convention in CONVENTIONS.items():
         quality = {"BLEU": bleus[convention.bleu], "chrF": letters}
@@ -89,7 +82,7 @@ def score(
         initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
         sentences=len(ordered),
         empty=sum(not instance.delays for instance in ordered),
-        oracle={"word": latencies(best, METRICS, "u:word", "d:oracle")} if best else {},
+        oracle={"word": oracle_latencies(ordered, oracle)} if oracle else {},
         computation_aware=_computation_aware(ordered),
         computing_ms=computing,
         attention_span=_attention_span(ordered),
@@ -127,6 +120,13 @@ def chrf(predictions: Sequence[str], references: Sequence[str]) -> Score:
     metric = CHRF()
     result = metric.corpus_score(predictions, [references])
     return Score(float(result.score), f"chrF|{metric.get_signature()}")
+
+
+def oracle_latencies(instances: Iterable[Instance], needs: Sequence[Sequence[int]]) -> Figures:
+    """Return the latencies of the oracle in words; `needs` is the oracle of `score`."""
+    pairs = [(i.source_length, oracle_delays(needs[i.index])) for i in instances]
+    best = [UnitDelays(delays, length, len(delays)).clipped() for length, delays in pairs]
+    return latencies(best, METRICS, "u:word", "d:oracle")
 
 
 def _by_convention(
@@ -174,13 +174,6 @@ def attention_span(instance: Instance) -> float | None:
     stood = [[min(place or last, last) for place in heads] for heads in instance.positions if heads]
     spans = [max(places) - min(places) for places in stood]
     return sum(spans) / len(spans) if spans else None
-
-
-def sentence_scores(instances: Sequence[Instance]) -> Float[np.ndarray, "N 2"]:
-    """Return chrF and word-level DAL of each sentence, at least one; 0 where no word is written."""
-    metric = CHRF()
-    chrf = [metric.sentence_score(i.prediction, [i.reference]).score for i in instances]
-    return np.array([chrf, sentence_dals(instances)], dtype=float).T
 
 
 def sentence_dals(instances: Sequence[Instance], clipped: bool = True) -> list[float]:

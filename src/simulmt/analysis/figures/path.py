@@ -14,11 +14,12 @@ from matplotlib.lines import Line2D
 from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
+from sacrebleu.metrics.chrf import CHRF
 
 from simulmt.analysis.figures import sheet
 from simulmt.decoding.instance import Instance, texts_of, word_positions
 from simulmt.decoding.writing import as_written
-from simulmt.scoring.score import sentence_scores
+from simulmt.scoring.score import sentence_dals
 
 MOST = 30
 """The most rows, and the most columns, that are shown of a sentence."""
@@ -127,8 +128,10 @@ def typical_places(instances: Sequence[Instance]) -> list[int]:
     words. Each distance is divided by the mean distance from that median. If at least half of the
     sentences show the policy at work, these come first. Equally typical sentences keep their order.
     """
+    chrf = CHRF()
+    qualities = [chrf.sentence_score(i.prediction, [i.reference]).score for i in instances]
     lengths = [(i.source_length, i.prediction_length) for i in instances]
-    traits = np.hstack([sentence_scores(instances), np.array(lengths, dtype=float)])  # (N, 4)
+    traits = np.column_stack([qualities, sentence_dals(instances), lengths])  # (N, 4)
     distances = np.abs(traits - np.median(traits, axis=0))
     scales = distances.mean(axis=0)
     distances /= np.where(scales > 0, scales, 1)

@@ -34,22 +34,17 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
     return [usual | (star if is_offline else next(lines)) for is_offline in offline]
 
 
-def named_styles(
-    runs: Sequence[Run], names: Sequence[str], *, like_curve: bool = True
-) -> dict[str, Style]:
-    """Return the style of each name.
+def named_styles(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Style]:
+    """Return the style of each name, in alphabetical order, as in the quality-latency curve.
 
     Lines of runs that read the whole sentence first are thin and differ in their dashes.
 
     Args:
         runs: The runs.
         names: The name of each run; several runs may share a name.
-        like_curve: True gives styles in alphabetical order, as in the quality-latency curve; False,
-            in the order of the runs.
     """
-    offline = {name: run.traits.offline for name, run in zip(names, runs, strict=True)}
-    ordered = sorted(offline) if like_curve else list(offline)
-    styles = dict(zip(ordered, line_styles([offline[name] for name in ordered]), strict=True))
-    for i, name in enumerate(name for name in ordered if offline[name]):
+    offline = dict(sorted(zip(names, (run.traits.offline for run in runs), strict=True)))
+    styles = dict(zip(offline, line_styles([*offline.values()]), strict=True))
+    for i, name in enumerate(name for name in offline if offline[name]):
         styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
     return styles

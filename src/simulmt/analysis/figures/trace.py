@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -97,15 +97,6 @@ def _text(pieces: Sequence[str]) -> str:
     return "".join(pieces).replace("▁", " ").strip()
 
 
-class TracedTokens(NamedTuple):
-    """The translation of one sentence in ids, with its attention."""
-
-    hypothesis: Hypothesis
-    end: int
-    """Number of source tokens read, EOS included, when the translation ended."""
-    weights: Float[np.ndarray, "T L H S"]
-
-
 def trace_sentence(
     model: Model, subwords: Tokenizer, device: torch.device, text: str, line: int = 1
 ) -> Trace:
@@ -135,8 +126,12 @@ def trace_sentence(
 
 
 @torch.inference_mode()
-def trace_tokens(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
-    """Return the greedy translation of one sentence, with its attention.
+def trace_tokens(
+    model: Model, source: Sequence[int], device: torch.device
+) -> tuple[Hypothesis, int, Float[np.ndarray, "T L H S"]]:
+    """Return the greedy translation of one sentence, when it ended, and its attention.
+
+    It ended after so many source tokens had been read, EOS included.
 
     A second, forced pass of the decoder yields the attention, so that batches need not keep it.
 
@@ -154,4 +149,4 @@ def trace_tokens(model: Model, source: Sequence[int], device: torch.device) -> T
     steps = [*forced_steps(model, model.encode(ids, mask), target_input, target)]
     weights = torch.stack([torch.stack(step.weights, 1)[0] for step in steps])  # (T + 1, L, H, S)
     # the last step ends the translation
-    return TracedTokens(hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy())
+    return hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy()

@@ -111,10 +111,8 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
         convention=like.convention,
         unit=like.unit,
         metric=like.metric,
-        log=log,
-        resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
     )
-    return _with_scored(run, theirs, samples)
+    return _logged(run, log, theirs, samples)
 
 
 def _with_log(run: Run, samples: int) -> Run:
@@ -125,8 +123,24 @@ def _with_log(run: Run, samples: int) -> Run:
     log = sorted(read_instances(path, run.scores.writing), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
-    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
-    clipped = CONVENTIONS[run.convention].clipped  # of a log in words, whatever the unit
+    return _logged(run, log, log, samples)
+
+
+def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples: int) -> Run:
+    """Return a run with its log, resampled quality, and the scores by other programs.
+
+    Args:
+        run: A run without a log.
+        log: The decoded sentences of the test set.
+        own: The same sentences as the run's own file has them, which other programs scored.
+        samples: The number of resamples.
+
+    Raises:
+        UserError: BLEU or DAL of the log differs from that of the run's scores.
+    """
+    convention = CONVENTIONS[run.convention]
+    resampled, found = resample(sentence_counts(log, convention), samples), scored_by(run.path, own)
+    clipped = convention.clipped  # of a log in words, whatever the unit
     dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
     for name, was, now in (
         ("BLEU", run.bleu, resampled.quality[0]),
@@ -135,19 +149,13 @@ def _with_log(run: Run, samples: int) -> Run:
         if abs(was - now) >= _NEAR:
             two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
             raise UserError(f"{name} is {two}: they are not of the same decoding")
-    return _with_scored(replace(run, log=log, resampled=resampled), log, samples)
-
-
-def _with_scored(run: Run, log: Sequence[Instance], samples: int) -> Run:
-    """Return a run with the scores of its log by other programs."""
-    found = scored_by(run.path, log)
-    run = replace(run, scored={name: each.score for name, each in found.items()})
-    if run.metric == "BLEU" or run.resampled is None:
-        return run
+    run = replace(run, log=log, scored={name: each.score for name, each in found.items()})
+    if run.metric == "BLEU":
+        return replace(run, resampled=resampled)
     if run.metric not in found:
-        return replace(run, resampled=None)
+        return run
     quality = resample_mean(found[run.metric].segments, samples)
-    return replace(run, resampled=replace(run.resampled, quality=quality))
+    return replace(run, resampled=replace(resampled, quality=quality))
 
 
 def check_scored(runs: Sequence[Run], metric: str) -> None:

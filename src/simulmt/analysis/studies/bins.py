@@ -15,7 +15,7 @@ from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.scoring.score import score
+from simulmt.scoring.score import oracle_latencies, score
 
 Bins: TypeAlias = Annotated[int, Ge(1), Le(20)]
 """The most bins of a figure."""
@@ -56,7 +56,7 @@ def measure(instances: Sequence[Instance], needs: Sequence[Sequence[int]] | None
     if needs is None:
         return figures
     written = [instance for instance in instances if instance.delays]
-    oracle = score(written, needs).oracle["word"]["DAL"].value if written else None
+    oracle = oracle_latencies(written, needs)["DAL"].value
     regret = None if oracle is None or dal is None else dal - oracle
     return figures | {"oracle_DAL_word": oracle, "regret_word": regret}
 
@@ -145,7 +145,8 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
         shown["regret_word"] = "DAL − oracle's (words)"
     figure, panels = make_panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
     names = [columns["name"] for columns, _ in run_set.named()]
-    styles = named_styles(run_set.runs, names, like_curve=False)
+    looks = named_styles(run_set.runs, names)
+    styles = {name: looks[name] for name in names}  # in the order of the runs
     lows = sorted({row[f"{value}_from"] for row in rows})
     placed = [(lows.index(row[f"{value}_from"]), row) for row in rows]
     for axes, (column, label) in zip(panels, shown.items(), strict=True):

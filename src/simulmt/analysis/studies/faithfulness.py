@@ -5,6 +5,7 @@ Zhang and Feng (2022, Dual Paths) and Chen et al. (2021); `simulmt.scoring.faith
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -20,7 +21,7 @@ from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.scoring import faithfulness as measures
 from simulmt.scoring.faithfulness import Counted, Several, Strength
-from simulmt.scoring.score import score
+from simulmt.scoring.score import sentence_dals
 from simulmt.scoring.scores import Figures
 
 _SHOWN = {
@@ -83,8 +84,8 @@ def _row(instances: Sequence[Instance], links: Sequence[Links], counted: Counted
     """Return the columns of some sentences."""
     linked, delays = _linked(instances, links), [instance.delays for instance in instances]
     figures = measures.faithfulness(linked, delays, counted)
-    dal = score(instances)["paper", "word"]["DAL"].value
-    row: Row = {"of": counted.of, "DAL_word": dal}
+    written = [instance for instance in instances if instance.delays]
+    row: Row = {"of": counted.of, "DAL_word": fmean(sentence_dals(written)) if written else None}
     row |= {name: figure.value for name, figure in figures.items()}
     row |= {f"AR{k}": measures.anticipation_rate(linked, k, counted).value for k in measures.KS}
     return row | {"signature": figures["sufficiency"].signature}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -135,8 +136,7 @@ def _batches(trained: Trained, split: Split, what: str = "") -> Iterator[Batch]:
     return map(encoded.batch, watch(order, what) if what else order)
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """A figure, and its points as the rows of a tidy CSV, all with the same columns."""
 
     figure: Figure
