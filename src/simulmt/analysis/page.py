@@ -15,17 +15,17 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from simulmt.system.disk import replacing, write_texts
+from simulmt.system.disk import replacing
 
 REMEDY = "choose another folder: to=DIR"
-_TEMPLATES = Environment(
+TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals |= {"asdict": asdict, "zip": zip}
+TEMPLATES.globals |= {"asdict": asdict, "zip": zip}
 
 
 def write_rows(
@@ -36,19 +36,6 @@ def write_rows(
         writer = csv.DictWriter(file, columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return path
-
-
-def write_html(path: Path, **values: object) -> Path:
-    """Fill in the template of a name, write the page, and return its path.
-
-    The same values give the same bytes.
-
-    Args:
-        path: The path of the page; its template has the same file name.
-        values: The values that the template names.
-    """
-    write_texts(path.parent, {path.name: _TEMPLATES.get_template(path.name).render(values)})
     return path
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from simulmt.analysis.figures.curve import draw_curve
-from simulmt.analysis.figures.panels import save
+from simulmt.analysis.figures.panels import DPI, FONT_SIZE, save
 from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
-from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
+from simulmt.analysis.page import REMEDY, TEMPLATES, inline_svg, write_rows
 from simulmt.analysis.report_options import MOST_RESAMPLES, ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, read_others
@@ -32,7 +32,7 @@ from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
 from simulmt.scoring.segments import DIGITS
 from simulmt.system.console import console, say
-from simulmt.system.disk import check_writable, writing
+from simulmt.system.disk import check_writable, write_texts, writing
 
 
 def report(options: Config, home: Path = Path()) -> None:
@@ -141,8 +141,7 @@ def _write_page(
     runs = listed.runs
     first = next((run.log for run in runs if run.log), ())
     samples = sorted(typical_places(first)[: chosen.samples]) if first else []
-    return write_html(
-        chosen.to / "report.html",
+    page = TEMPLATES.get_template("report.html").render(
         choices=chosen,
         runs=runs,
         names=lines.run_names(runs),
@@ -157,6 +156,8 @@ def _write_page(
         word_staircase=word_staircase,
         **tables,
     )
+    write_texts(chosen.to, {"report.html": page})
+    return chosen.to / "report.html"
 
 
 def _forms(runs: Sequence[Run]) -> dict[str, str]:
@@ -187,19 +188,19 @@ def _draw(
     unit = runs[0].scores.writing.of_source(chosen.unit)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if chosen.convention == "paper" else f" by {chosen.convention}"
-    curve = ([*series, *renamed], axis, chosen.metric, oracle, chosen.quality)
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
-    save(draw_curve(*curve, chosen.width, chosen.font_size), files)
+    scale = chosen.font_size / FONT_SIZE
+    curve = ([*series, *renamed], axis, chosen.metric, oracle, chosen.quality)
+    figure = draw_curve(*curve, chosen.width / scale)
+    save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}
     names = lines.run_names([run for run in runs if run.folder in points])
     places = {run.folder: place for place, run in enumerate(runs)}
-    links = {}
+    links, form = {}, _forms(runs)[chosen.metric]
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
-        quality = _forms(runs)[chosen.metric].format(point.quality)
-        figures = f"{chosen.metric} {quality}, {latency} {point.latency:.2f}"
+        figures = f"{chosen.metric} {form.format(point.quality)}, {latency} {point.latency:.2f}"
         links[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
-    figure = draw_curve(*curve)
     xs, ys = zip(*(point.place for point in points.values()), strict=True)
     figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9, urls=[*links])  # invisible
     what = f"{chosen.metric} against {axis}; the figures are in the table of runs"

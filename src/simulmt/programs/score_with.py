@@ -9,7 +9,7 @@ from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES, SEGMENTS, SET_ASIDE
 from simulmt.options import FolderName, pick
 from simulmt.scoring.conventions import CONVENTIONS
-from simulmt.scoring.program import Program
+from simulmt.scoring.program import check_command, run_scorer
 from simulmt.scoring.readers import READERS
 from simulmt.scoring.scores import Score
 from simulmt.scoring.segments import DIGITS, SegmentScores, digest, read_segments
@@ -44,7 +44,7 @@ def score_with(options: WithOptions) -> None:
     name, logs = options.with_, _logs(options.runs)
     reader = pick(READERS, options.reader or (name if name in READERS else "lines"), "reader")
     signature = f"{name}|model:{options.signature}" + "|negated:yes" * reader.negate
-    program = Program(options.command, reader)
+    words = check_command(options.command)
     for path in logs:
         check_writable(path.parent)
     for path in watch(logs, f"scoring with {name}"):
@@ -58,7 +58,7 @@ def score_with(options: WithOptions) -> None:
         before = found is not None and found.score.signature == signature
         if found is None or not before:
             try:
-                segments = program.score(log)
+                segments = run_scorer(words, reader, log)
             except UserError as error:
                 raise UserError(f"{path.parent}: {error}; {CONTINUES}") from None
             found = SegmentScores(Score(fmean(segments), signature), digest(log), tuple(segments))

@@ -6,10 +6,8 @@ from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.figures.labels import PlacedLabel, ceiling_label, place_labels, point_label
@@ -33,7 +31,6 @@ def draw_curve(
     oracle: float | None = None,
     shown: tuple[float, float] | None = None,
     width: float = 7.0,
-    font_size: float = 10.0,
 ) -> Figure:
     """Draw quality against latency.
 
@@ -52,9 +49,7 @@ def draw_curve(
         shown: The least and the greatest quality in the picture; None shows all. The picture is as
             wide as the shown simultaneous points need, and leaves out a series without one.
         width: In inches; the height is in proportion, and a long legend adds to it.
-        font_size: Of the text of the legend, in points; all else is in proportion.
     """
-    scale = font_size / 10
     figure, (axes,) = make_panels(1, 1, width, width * 4.4 / 7)
     axes.set(xlabel=latency, ylabel=quality)
     axes.margins(x=0.07, y=0.1)
@@ -70,13 +65,11 @@ def draw_curve(
         axes.text(oracle, 1.01, "oracle", size=9.5, color=DARK, ha="center", transform=above)
     if shown is not None:
         _limit(axes, series, oracle, shown)
-    if scale != 1:
-        _scale(figure, handles, scale)
-    _add_legend(figure, handles, scale)
+    _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     marks = [(point.place, point.spread) for line in series for point in line.points]
-    place_labels(axes, _labels(axes, styled, shown, scale), marks, scale)
+    place_labels(axes, _labels(axes, styled, shown), marks)
     return figure
 
 
@@ -97,23 +90,9 @@ def _limit(
     axes.set(xlim=(least - room, most + room), ylim=shown)
 
 
-def _scale(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
-    """Scale text, lines and markers, and the entries of the legend to come."""
-    for text in figure.findobj(Text):
-        text.set_fontsize(float(text.get_fontsize()) * scale)
-    for line in {*figure.findobj(Line2D), *handles}:
-        line.set_linewidth(line.get_linewidth() * scale)
-        line.set_markersize(line.get_markersize() * scale)
-        line.set_markeredgewidth(line.get_markeredgewidth() * scale)
-    for spots in figure.findobj(PathCollection):
-        spots.set_sizes(spots.get_sizes() * scale**2)
-    for axes in figure.axes:
-        axes.tick_params(labelsize=10 * scale)
-
-
-def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
+def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     """Draw the legend; a long legend makes the figure higher, not the axes lower."""
-    draw_legend(figure, handles, scale)
+    draw_legend(figure, handles)
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
     figure.set_layout_engine("constrained")
@@ -121,19 +100,17 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None
     figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
-def _labels(
-    axes: Axes, styled: Styled, shown: tuple[float, float] | None, scale: float
-) -> list[PlacedLabel]:
+def _labels(axes: Axes, styled: Styled, shown: tuple[float, float] | None) -> list[PlacedLabel]:
     """Return a label for each offline model and for each point of other models."""
     trained = [(line, style) for line, style in styled if not line.published]
     low, high = axes.get_ylim()
     ceilings = [line for line, _ in trained if line.offline and low <= line.best <= high]
-    labels = [ceiling_label(axes, x.best, f"{x.name} (ceiling)", scale) for x in ceilings]
+    labels = [ceiling_label(axes, x.best, f"{x.name} (ceiling)") for x in ceilings]
     for line, style in (pair for pair in trained if not pair[0].offline):
         before = f"{line.name} " if len(line.points) == 1 < len(trained) else ""
         for point in _within(line.points, shown):
             if name := (before + point.label).strip():
-                labels.append(point_label(axes, point.place, name, style["color"], scale))
+                labels.append(point_label(axes, point.place, name, style["color"]))
     return labels
 
 

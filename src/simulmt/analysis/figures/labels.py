@@ -41,7 +41,7 @@ class PlacedLabel:
 
 
 def place_labels(
-    axes: Axes, labels: Sequence[PlacedLabel], marks: Sequence[tuple[Place, Place]], scale: float
+    axes: Axes, labels: Sequence[PlacedLabel], marks: Sequence[tuple[Place, Place]]
 ) -> None:
     """Move each label to the box that hides least, and leave out a label without room.
 
@@ -49,11 +49,10 @@ def place_labels(
         axes: The axes with all that labels must not hide; the layout of the figure is settled.
         labels: The labels of these axes.
         marks: The places of the markers, in data coordinates, and the lengths of their whiskers.
-        scale: By how much markers and labels are larger than usual.
     """
     places, whiskers = np.moveaxis(np.array(marks), 1, 0)
     spots, ends = (axes.transData.transform(xy) for xy in (places, places + whiskers))
-    half, thin = 4.5 * _PIXEL * scale, 1.5 * _PIXEL * scale
+    half, thin = 4.5 * _PIXEL, 1.5 * _PIXEL
     sizes = (half, (ends - spots) * (1, 0) + thin, (ends - spots) * (0, 1) + thin)
     markers = np.concatenate([np.hstack([spots - size, spots + size]) for size in sizes])
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
@@ -79,21 +78,21 @@ def place_labels(
             _settle(label, label.box, axes)
 
 
-def point_label(axes: Axes, place: Place, name: str, colour: str, scale: float) -> PlacedLabel:
+def point_label(axes: Axes, place: Place, name: str, colour: str) -> PlacedLabel:
     """Return a label around a marker, close to the marker if possible, best above or below."""
-    text, half = _text(axes, name, colour, scale)
+    text, half = _text(axes, name, colour)
     marker = axes.transData.transform(place)
     extra, angle = np.meshgrid(_REACH, np.arange(24) * np.pi / 12, indexing="ij")
     direction = np.stack([np.cos(angle), np.sin(angle)], -1).reshape(-1, 2)
     direction /= abs(direction).max(axis=1, keepdims=True)  # on a square
-    middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL * scale)
+    middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL)
     costs = 4 * extra.reshape(-1) + 3 * abs(direction[:, 0])
     return PlacedLabel(text, np.hstack([middle - half, middle + half]), costs, marker)
 
 
-def ceiling_label(axes: Axes, height: float, name: str, scale: float) -> PlacedLabel:
+def ceiling_label(axes: Axes, height: float, name: str) -> PlacedLabel:
     """Return a label above or below a horizontal line, best at the right end of the line."""
-    text, half = _text(axes, name, DARK, scale)
+    text, half = _text(axes, name, DARK)
     width = axes.get_window_extent().width
     end = axes.transData.transform((axes.get_xlim()[1], height))
     left, side = np.meshgrid(np.linspace(0, max(width - 2 * half[0], 0), 60), (1, -1))
@@ -102,9 +101,9 @@ def ceiling_label(axes: Axes, height: float, name: str, scale: float) -> PlacedL
     return PlacedLabel(text, np.hstack([end + shift - half, end + shift + half]), costs)
 
 
-def _text(axes: Axes, content: str, colour: str, scale: float) -> tuple[Text, Pixels]:
+def _text(axes: Axes, content: str, colour: str) -> tuple[Text, Pixels]:
     """Return a text without a place, and half the size of the text in pixels."""
-    text = axes.text(0, 0, content, fontsize=9.5 * scale, color=colour, zorder=5, parse_math=False)
+    text = axes.text(0, 0, content, fontsize=9.5, color=colour, zorder=5, parse_math=False)
     text.set(ha="center", va="center", transform=None, in_layout=False)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
     box = text.get_window_extent()

@@ -17,6 +17,8 @@ from simulmt.analysis.figures.style import Style
 from simulmt.system.disk import replacing
 
 DPI = 150
+FONT_SIZE = 10
+"""Of the text of a legend, in points."""
 _FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
 _FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
 
@@ -34,17 +36,11 @@ def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[F
     return figure, panels
 
 
-def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -> None:
-    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
-
-    Args:
-        figure: The figure.
-        handles: The entries.
-        scale: By how much text is larger than usual.
-    """
+def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit."""
     longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
-    look: Style = {"frameon": False, "fontsize": 10 * scale, "handlelength": 3.6}
+    columns = min(4, len(handles), int(figure.get_figwidth() * 70 / (62 + 6 * longest)))
+    look: Style = {"frameon": False, "fontsize": FONT_SIZE, "handlelength": 3.6}
     look |= {"columnspacing": 1.8, "loc": "outside upper center", "ncols": max(columns, 1)}
     for text in figure.legend(handles=handles, **look).get_texts():
         text.set_parse_math(False)  # a dollar sign stays a dollar sign
@@ -90,7 +86,7 @@ def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[flo
         axes.tick_params(labelleft=axes is panels[0])
 
 
-def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
+def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any) -> None:
     """Write a figure; the suffix of each path (.png, .svg, .pdf) selects the format.
 
     The same figure gives the same bytes: no date, and no random names in an SVG.
@@ -98,6 +94,7 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
     Args:
         figure: The figure.
         paths: The files to write.
+        dpi: The pixels per inch of a PNG.
         options: Further options of `Figure.savefig`.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
@@ -111,4 +108,4 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
             kind = path.suffix[1:].lower()
             undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             with replacing(path) as unfinished:
-                figure.savefig(unfinished, format=kind, metadata=undated, dpi=DPI, **options)
+                figure.savefig(unfinished, format=kind, metadata=undated, dpi=dpi, **options)
