@@ -190,8 +190,8 @@ def _draw(
     axis += "" if chosen.convention == "paper" else f" by {chosen.convention}"
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
     scale = chosen.font_size / FONT_SIZE
-    curve = ([*series, *renamed], axis, chosen.metric, oracle, chosen.quality)
-    figure = draw_curve(*curve, chosen.width / scale)
+    curves, width = [*series, *renamed], chosen.width / scale
+    figure = draw_curve(curves, axis, chosen.metric, oracle, chosen.quality, width)
     save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}
     names = lines.run_names([run for run in runs if run.folder in points])

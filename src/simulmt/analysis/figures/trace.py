@@ -129,9 +129,7 @@ def trace_sentence(
 def trace_tokens(
     model: Model, source: Sequence[int], device: torch.device
 ) -> tuple[Hypothesis, int, Float[np.ndarray, "T L H S"]]:
-    """Return the greedy translation of one sentence, when it ended, and its attention.
-
-    It ended after so many source tokens had been read, EOS included.
+    """Return the greedy translation of one sentence in ids, with its attention.
 
     A second, forced pass of the decoder yields the attention, so that batches need not keep it.
 
@@ -139,6 +137,10 @@ def trace_tokens(
         model: in evaluation mode, on `device`.
         source: subwords, EOS last.
         device: where the model is.
+
+    Returns:
+        The translation, the number of source tokens read, EOS included, when it ended, and the
+        attention.
     """
     ids = torch.tensor([source], device=device)
     mask = torch.ones_like(ids, dtype=torch.bool)

@@ -139,7 +139,7 @@ def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples:
         UserError: BLEU or DAL of the log differs from that of the run's scores.
     """
     convention = CONVENTIONS[run.convention]
-    resampled, found = resample(sentence_counts(log, convention), samples), scored_by(run.path, own)
+    resampled = resample(sentence_counts(log, convention), samples)
     clipped = convention.clipped  # of a log in words, whatever the unit
     dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
     for name, was, now in (
@@ -149,6 +149,7 @@ def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples:
         if abs(was - now) >= _NEAR:
             two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
             raise UserError(f"{name} is {two}: they are not of the same decoding")
+    found = scored_by(run.path, own)
     run = replace(run, log=log, scored={name: each.score for name, each in found.items()})
     if run.metric == "BLEU":
         return replace(run, resampled=resampled)
