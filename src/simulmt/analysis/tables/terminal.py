@@ -23,12 +23,12 @@ def score_table(
 ) -> Table:
     """Return a table with a row for each name: quality and latency in a unit.
 
-    The last row is the oracle, the latency of the reference written as early as its word alignment
-    allows, if some row has it; it is known in words alone. The caption has the signatures if they
-    are the same in all rows.
+    If all rows have the same oracle, it is the last row: the latency of the reference written as
+    early as its word alignment allows, which is known in words alone. The caption has the
+    signatures if they are the same in all rows.
 
     Args:
-        rows: Scores of the same test set by name.
+        rows: Scores by name, at least one.
         left: The columns before the figures, with a cell for each row; the names if there are none.
         convention: A name of `CONVENTIONS`; `paper` also shows DAL in the other unit.
         unit: `word` or `subword` for `paper`; every other convention has a single unit.
@@ -50,7 +50,8 @@ def score_table(
     table = Table(*heads, caption=_caption(rows, figures, unit, metrics), caption_justify="left")
     for row, own in zip(zip(*(cells for _, cells in left), strict=True), figures, strict=True):
         table.add_row(*map(Text, row), *_cells(own, digits))
-    if oracle := next((o for scores in rows.values() if (o := scores.oracle.get(unit))), None):
+    oracle, *others = [scores.oracle.get(unit) for scores in rows.values()]
+    if oracle and all(other == oracle for other in others):
         table.add_section()
         table.add_row("oracle", *[""] * (len(left) - 1), *_cells(oracle, digits))
     return table
