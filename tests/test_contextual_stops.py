@@ -124,6 +124,12 @@ def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path
     assert one.read_bytes() == other.read_bytes()
     with pytest.raises(UserError, match="say where the lists of this text go, with to=DIR"):
         oracle(configuration(*asked, *files))
+    other_checkpoint = tmp_path / "checkpoints" / "mine.ckpt"
+    other_checkpoint.parent.mkdir()
+    shutil.copy(run / "checkpoints" / "best.ckpt", other_checkpoint)
+    oracle(configuration(asked[0], f"checkpoint={other_checkpoint}", *asked[2:]))
+    lists = tmp_path / "oracle" / "test-mine-epsilon1.json"
+    assert lists.read_bytes() == one.read_bytes()
 
 
 def test_it_needs_an_offline_model(trained_once, tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
+from simulmt.options import construct
 from simulmt.programs.evaluate import evaluate
+from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.export import export
 from simulmt.programs.plain import plain
 from simulmt.scoring.scores import Decoding, Scores, Text
@@ -125,6 +127,12 @@ def test_wait_k_with_another_k(finished):
     first = [i.delays[0] for i in read_instances(finished / "instances.log") if i.delays]
     later = read_instances(finished / "evaluation" / "test-best-k6" / "instances.log")
     assert sum(i.delays[0] for i in later if i.delays) > sum(first)
+
+
+def test_a_dial_and_an_option_of_the_same_name_are_two_changes():
+    chosen = ["checkpoint=x", "policy=newest_token", "policy.threshold=0.3", "++dial.threshold=0.6"]
+    options = construct(EvaluateOptions, plain(configuration("evaluate", *chosen)), "")
+    assert options.changes == {"policy": "newest_token", "threshold": 0.3, "dial.threshold": 0.6}
 
 
 def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tmp_path):
