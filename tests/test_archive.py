@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import tarfile
 from collections.abc import Iterator
 from shutil import copytree
@@ -12,6 +13,7 @@ import pytest
 
 from simulmt.analysis.runs.found import find_runs
 from simulmt.files import run_directory as files
+from simulmt.system.disk import read_json
 from small_runs import ROOT
 
 
@@ -45,7 +47,7 @@ def test_unpacked_runs_are_those_that_were_packed(archive, runs, tmp_path):
 
 def test_an_archive_has_no_text_of_the_test_set(archive, runs, tmp_path):
     archive.pack(runs, tmp_path / "runs.tar.xz")
-    sources = archive.read_test(runs / "wait_k").sources
+    sources = [source for source, _ in archive.read_test(runs / "wait_k")]
     with tarfile.open(tmp_path / "runs.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
     log = (tmp_path / "wait_k" / files.INSTANCES).read_text(encoding="utf-8")
@@ -53,9 +55,23 @@ def test_an_archive_has_no_text_of_the_test_set(archive, runs, tmp_path):
     assert not any(source in log for source in sources)
 
 
+def test_logs_of_other_text_are_not_packed_and_stay_where_they_are(archive, runs, tmp_path):
+    archive.pack(runs, tmp_path / "runs.tar.xz")
+    other = runs / "wait_k" / "evaluation" / "valid-k1" / files.INSTANCES
+    copytree(runs / "wait_k" / "evaluation" / "test-k1", other.parent)
+    lines = [json.loads(line) for line in other.read_text(encoding="utf-8").splitlines()]
+    lines += [{**lines[-1], "index": len(lines)}]
+    other.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(SystemExit, match="this is not a log of the run's test set"):
+        archive.pack(runs, tmp_path / "more.tar.xz")
+    before = other.read_bytes()
+    archive.unpack(tmp_path / "runs.tar.xz", runs)
+    assert other.read_bytes() == before
+
+
 def test_other_text_is_refused(archive, runs, tmp_path):
     manifest = runs / "wait_k" / files.MANIFEST
-    split = archive.read_test(runs / "wait_k")
-    manifest.write_text(manifest.read_text().replace(split.sha256[0], "0" * 64))
+    known = read_json(manifest)["splits"]["test"]["source_sha256"]
+    manifest.write_text(manifest.read_text().replace(known, "0" * 64))
     with pytest.raises(SystemExit, match="its test set is not the one"):
         archive.pack(runs, tmp_path / "runs.tar.xz")

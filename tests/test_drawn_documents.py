@@ -14,7 +14,9 @@ from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.documents import Documents
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.recognised import as_recognised, without_marks
+from simulmt.data.resegmented import as_in, at_punctuation, resegmented
 from simulmt.data.subwords import Subwords
+from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.options import Config
@@ -186,3 +188,19 @@ def test_caches_differ_by_the_options(files: Config, tmp_path: Path) -> None:
 
 def test_the_options_are_a_value() -> None:
     assert Documents() == Documents(False, None, 0, 0)
+
+
+def test_a_lowercased_line_is_normalised():
+    split = as_recognised(Split(["H\u0331asan W\u030aa"], ["x"]), 0, 1)
+    assert [*split.sources] == [normalise("h\u0331asan w\u030aa")] != ["h\u0331asan w\u030aa"]
+
+
+def test_documents_of_characters_end_at_their_own_marks_and_as_in_a_file(tmp_path):
+    lines = ["あ" * 24 + "。", "い" * 21 + "？", "う" * 5]
+    text = "".join(lines)
+    split = Split([" ".join(text)], ["x"], documents={"1": range(1)})
+    assert ["".join(line.split()) for line in resegmented(split, at_punctuation).sources] == lines
+    path = tmp_path / "sentences"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    again = resegmented(split, as_in(path, characters=True))
+    assert ["".join(line.split()) for line in again.sources] == lines

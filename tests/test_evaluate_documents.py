@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import zoo
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding import drafting
-from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.policies import HoldN
 from simulmt.errors import UserError
@@ -286,6 +287,9 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     drafted = ["policy=local_agreement", "beam=2", "cut=likelihood"]
     with pytest.raises(UserError, match="leave out beam"):
         evaluated(offline, "", "sentences=model", *given, *drafted)
+    several = zoo.model(zoo.options("hmt"))
+    with pytest.raises(UserError, match=r"cut=likelihood with mechanism=hmt.*choose cut=reading"):
+        cut_of("likelihood", several, None)
     with pytest.raises(UserError, match="choose cut=likelihood"):
         evaluated(plain, "", "sentences=model", *given)
     with pytest.raises(UserError, match="belongs to source=FILE"):

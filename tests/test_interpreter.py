@@ -15,6 +15,7 @@ from typing import TextIO
 import pytest
 from rich.console import Console
 
+from simulmt.live import keyboard
 from simulmt.live.interpreter import (
     END,
     Event,
@@ -69,6 +70,17 @@ def test_no_word_is_endless(tmp_path):
     assert "".join(words) == "x" * (3 << 16)
     assert max(map(len, words)) == 1000
     assert (last, end) == ("y", END)
+
+
+def test_characters_are_composed_before_they_are_counted():
+    text = "あ" * 999 + "\u304b\u3099" * 2  # a syllable and its mark, on either side of a cut
+    assert [*words_of([f"{text}\n"], characters=True)] == [*"あ" * 999, "が", "が", END]
+
+
+@pytest.mark.parametrize("letter", ["\u200c", "\u200d", "\u00ad"])
+def test_what_shapes_a_word_is_part_of_it(letter):
+    assert keyboard.with_key("می", letter) == f"می{letter}"
+    assert keyboard.with_key("می", "\x07") == "می"
 
 
 def test_a_word_is_there_before_the_line_ends():

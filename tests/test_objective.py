@@ -55,12 +55,13 @@ def loss_of(
     update,
     losses: Losses = NO_LOSSES,
     ends=None,
+    end=None,
     **options,
 ):
     """The loss of an output made by hand."""
     same = Projection(torch.eye(logits.shape[-1], dtype=logits.dtype))
     translation = Translation(logits, same, tuple(alphas), losses)
-    index, end = torch.arange(len(target)), source_mask.sum(1) - 1
+    index, end = torch.arange(len(target)), source_mask.sum(1) - 1 if end is None else end
     batch = Batch(source_mask.long(), source_mask, target, target_mask, target, index, end)
     return LatencyAugmented(**(SETTINGS | options)).loss(translation, batch, update, ends)
 
@@ -87,6 +88,26 @@ def by_hand(logits, alpha, target, source_mask, target_mask, ends=None):
         lag += dal
         variance += var
     return total, lag, variance
+
+
+def test_a_sentence_is_as_long_in_words_whatever_follows_it():
+    """In a document: EOS, a word of a single subword, or the first subword of a longer one."""
+    logits, alpha, target, _, target_mask = (part[:1] for part in example())
+    source_mask, end = torch.ones(1, 6, dtype=torch.bool), torch.tensor([3])
+    alpha = alpha.detach() * (torch.arange(6) < 3)
+    alpha = alpha / alpha.sum(-1, keepdim=True)
+    found = {
+        loss_of(
+            *(logits, [alpha], target, source_mask, target_mask),
+            update=10,
+            ends=torch.tensor([[True, False, True, following, True, True]]),
+            end=end,
+        )
+        .per_sentence["latency"]
+        .item()
+        for following in (True, False)
+    }
+    assert len(found) == 1
 
 
 WORDS = torch.tensor([[0, 1, 0, 0, 1, 1], [1, 0, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]).bool()

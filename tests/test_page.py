@@ -216,6 +216,24 @@ def test_a_text_is_played_at_its_rate_and_stopped(page, at):
     assert source(page)[2] == "wir"
 
 
+def test_a_played_line_ends_after_spaces_and_a_paste_replaces_what_is_selected(page, at):
+    opened(page, at)
+    page.click("summary")
+    page.fill("#text", TEXT.replace("\n", " \t\r\n"))
+    page.fill("#rate", "1000")
+    page.click("#play")
+    wait_for(page, lambda: translation(page) == expected(at, TEXT))
+    opened(page, at)
+    page.fill("#word", "Hal")
+    page.evaluate("""() => {
+      const field = document.getElementById("word"), data = new DataTransfer();
+      field.setSelectionRange(0, 3);
+      data.setData("text", "wir gehen ");
+      field.dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, cancelable: true}));
+    }""")
+    wait_for(page, lambda: source(page) == ["wir gehen"])
+
+
 def test_two_models_read_the_same_words_in_step(page, pair):
     opened(page, pair)
     page.keyboard.type(TEXT)

@@ -11,6 +11,7 @@ import torch
 from _pytest.mark import ParameterSet
 
 import zoo
+from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.words import ends_of_words
 from simulmt.decoding import beam, drafting
 from simulmt.decoding.beam import beam_search
@@ -297,6 +298,14 @@ def test_align_att_stops_at_what_is_aligned_to_the_newest() -> None:
     assert AlignAtt(f=1, layer=2).demands(mechanism).layer_of(6) == 2
 
 
+@pytest.mark.parametrize("name", ["wait_k", "multi_path", "wait_info"])
+def test_heads_of_a_clock_see_all_that_is_read(name: str) -> None:
+    """Else the newest tokens, by whose attention the policy decides, could never get any."""
+    mechanism = zoo.model(zoo.options(name)).mechanism
+    assert AlignAtt(f=1).demands(mechanism).dials == {"k": LONGEST}
+    assert EDAtt(a=0.1).demands(mechanism).dials == {"k": LONGEST}
+
+
 def test_ed_att_stops_where_the_newest_are_attended_to() -> None:
     rows = [[0.9, 0.05, 0.05], [0.7, 0.2, 0.1], [0.5, 0.2, 0.3]]
     draft = a_draft("abc", attention=rows)
@@ -334,6 +343,7 @@ def test_every_policy_has_a_file_with_its_options(name: str) -> None:
     [
         (WaitK(k=3), "wait_k", "clock of mechanism=wait_k waits: leave out policy, and set dial.k"),
         (EDAtt(a=0.1), "luong_local_m", "part of it: use policy=own"),
+        (AlignAtt(f=1), "hmt", "part of it: use policy=own"),
         (AlignAtt(f=1, layer=7), "soft", "policy.layer=7, but 2 layers .* from 1 to 2"),
     ],
 )

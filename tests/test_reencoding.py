@@ -35,6 +35,17 @@ def test_each_row_is_the_prefix_alone() -> None:
         torch.testing.assert_close(rows[:, count - 1, :count], alone, **NEAR)
 
 
+def test_states_of_a_sentence_have_seen_no_padding() -> None:
+    """They are what the pointer to boundaries learns from."""
+    waits, _ = pair()
+    source, mask = zoo.sentences(3, 7)
+    states = waits.encode(source, mask).states
+    for row, length in enumerate(mask.sum(1).tolist()):
+        one = slice(row, row + 1)
+        alone = waits.encode(source[one, :length], mask[one, :length]).states
+        torch.testing.assert_close(states[one, :length], alone, **NEAR)
+
+
 def test_with_one_layer_each_step_is_the_whole_model_on_its_prefix() -> None:
     """With more, the written words keep what they saw when they were written."""
     waits, reads_all = pair()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
-from simulmt.training.resume import remedy
+from simulmt.training.resume import make_room, remedy
 from small_runs import LONGER, metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -72,6 +72,17 @@ def test_the_average_is_that_of_the_last_checkpoints(averaged):
     parts = [weights(averaged, f"step-000000{step}.ckpt") for step in (3, 6)]
     for name, value in weights(averaged, "average.ckpt").items():
         torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
+
+
+def test_a_run_that_goes_back_keeps_no_later_checkpoint(averaged, tmp_path):
+    copy = shutil.copytree(averaged, tmp_path / "copy")
+    place, old = copy / "checkpoints", "step-0000003.ckpt"
+    shutil.copy(place / "last.ckpt", place / "best.ckpt")  # from update 6
+    make_room(copy, place / old, 3)
+    assert [path.name for path in place.iterdir()] == [old]
+    shutil.copy(place / old, place / "best.ckpt")
+    make_room(copy, place / old, 3)
+    assert {path.name for path in place.iterdir()} == {old, "best.ckpt"}
 
 
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")

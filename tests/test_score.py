@@ -215,7 +215,5 @@ def test_ids_of_documents_are_lines_beside_the_text(ending, tmp_path):
     with pytest.raises(UserError, match="4 ids for 5 lines of text: give one for each"):
         read_docids(path, 5)
     path.write_bytes(pack[ending](b"a\nb\na\n"))
-    with pytest.raises(
-        UserError, match="line 3: 'a' was above, before others: keep"
-    ):
+    with pytest.raises(UserError, match="line 3: 'a' was above, before others: keep"):
         read_docids(path, 3)

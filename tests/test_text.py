@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from simulmt.data import reader
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.reader import read_text
+from simulmt.data.pairs import FilePair
+from simulmt.data.reader import read_pairs, read_text
 from simulmt.data.text import LONGEST_LINE, normalise, word_count
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
@@ -113,6 +115,15 @@ def test_missing_files_are_named_with_those_there_are(root: Path) -> None:
         read(root, train="trian")
     with pytest.raises(UserError, match=r"train\.fr is missing .*: dev\.de, test\.de, "):
         read_text(str(root), "de", "fr", "train", "val", "test", 50, "toy").splits["train"]
+
+
+def test_a_file_that_cannot_be_read_is_named_with_a_cache_too(root: Path, tmp_path, monkeypatch):
+    def denied(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(reader, "digest_of_file", denied)
+    with pytest.raises(UserError, match=r"val\.de cannot be read \(Permission denied\): check"):
+        read_pairs([FilePair(root / "val.de", root / "val.en")], cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbled", "plain"])

@@ -9,6 +9,7 @@ import zoo
 from simulmt.attention import Moment
 from simulmt.attention.clocks.wait_info import InformationClock
 from simulmt.attention.words import OncePerWord
+from simulmt.decoding.forced import forced_steps
 from simulmt.models.model import Model
 
 
@@ -46,6 +47,26 @@ def test_the_clock_is_that_of_the_paper(kind: str, k: float) -> None:
             assert plan.alignment.position[row, 0, i] == stop
             weight = [2 - abs(info - two[i]) for info in one]
             torch.testing.assert_close(plan.weight[row, 0, i].tolist(), weight)
+
+
+@pytest.mark.parametrize("k", [0.4, 1.0, 2.7])
+@torch.no_grad()
+def test_a_word_of_several_subwords_has_the_information_of_its_first(k: float) -> None:
+    """In decoding, where a word is known to have ended once the next one begins, as in training."""
+    made = a_model(k=k, target_unit="word")
+    first = [token for token in range(4, zoo.VOCABULARY) if made.begins[token]]
+    inside = [token for token in range(4, zoo.VOCABULARY) if not made.begins[token]]
+    words = [[first[0], *inside[:2]], [first[1], inside[2]], [first[2]], [first[3], inside[0]]]
+    source, _ = zoo.sentences(1, 9)
+    encoded = made.encode(source, torch.ones_like(source, dtype=torch.bool))
+    target = torch.tensor([[token for word in words for token in word] + [zoo.EOS]])
+    given = torch.cat([torch.tensor([[zoo.BOS]]), target[:, :-1]], 1)
+    planned = made.clock.plan(encoded, given, Moment()).alignment.position[0, 0].tolist()
+    read = [step.read.item() for step in forced_steps(made, encoded, given, target)]
+    place = 0
+    for before, word in zip([[zoo.BOS], *words], [*words, [zoo.EOS]], strict=True):
+        assert read[place] == planned[place - len(before) + 1 if place else 0]
+        place += len(word)
 
 
 @pytest.mark.parametrize("kind", zoo.SMALL)

@@ -14,11 +14,12 @@ import argparse
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from simulmt.data.corpus import Split
+from simulmt.decoding.writing import unspaced
 from simulmt.files import run_directory as files
-from simulmt.parts.builders import build_corpus
+from simulmt.parts.builders import Data
 from simulmt.system.disk import read_json, replacing
 
 KEPT = (*files.FILES, files.SCORES, files.INSTANCES, files.EVALUATED)
@@ -29,22 +30,22 @@ def finished(folder: Path) -> list[Path]:
     return sorted(place.parent for place in folder.rglob(files.SCORES))
 
 
-def read_test(run: Path) -> Split:
+def read_test(run: Path) -> list[tuple[str, str]]:
     """Return the test set of a run, after a check that the data still has the same text."""
-    told = read_json(run / files.MANIFEST)["splits"]["test"]
-    split = build_corpus(read_json(run / files.CONFIG)["data"]).splits["test"]
-    if split.sha256 != (told["source_sha256"], told["target_sha256"]):
+    told, data = read_json(run / files.MANIFEST), Data.of(read_json(run / files.CONFIG)["data"])
+    split, known = data.read().splits["test"], told["splits"]["test"]
+    if split.sha256 != (known["source_sha256"], known["target_sha256"]):
         raise SystemExit(f"{run}: its test set is not the one in the data; fetch that again")
-    return split
+    sides = (split.sources, data.writing.source), (split.targets, data.writing.target)
+    texts = ([unspaced(line, characters) for line in lines] for lines, characters in sides)
+    return [*zip(*texts, strict=True)]
 
 
-def with_texts(log: bytes, test: Split | None) -> bytes:
-    """Return a log with the sources and references of a test set; None takes them out."""
-    lines = [json.loads(line) for line in log.splitlines()]
+def with_texts(log: bytes, test: Sequence[tuple[str, str]]) -> bytes:
+    """Return a log with the sources and references of a test set; without one, with none."""
+    lines, texts = [json.loads(line) for line in log.splitlines()], dict(enumerate(test))
     for line in lines:
-        place = line["index"]
-        line["source"] = test.sources[place] if test else ""
-        line["reference"] = test.targets[place] if test else ""
+        line["source"], line["reference"] = texts.get(line.get("index"), ("", ""))
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
 
 
@@ -57,7 +58,7 @@ def pack(runs: Path, file: Path) -> None:
             for path in sorted(path for path in run.rglob("*") if path.name in KEPT):
                 content = path.read_bytes()
                 if path.name == files.INSTANCES:
-                    log, content = content, with_texts(content, None)
+                    log, content = content, with_texts(content, [])
                     if with_texts(content, test) != log:
                         raise SystemExit(f"{path}: this is not a log of the run's test set")
                 member = tarfile.TarInfo(path.relative_to(runs).as_posix())
@@ -69,10 +70,12 @@ def unpack(file: Path, runs: Path) -> None:
     """Write the runs of a file into a folder, with the text of their test set."""
     with tarfile.open(file) as archive:
         archive.extractall(runs, filter="data")
-    for run in finished(runs):
+        places = [runs / name for name in archive.getnames()]
+    for run in (place.parent for place in places if place.name == files.SCORES):
         test = read_test(run)
-        for path in run.rglob(files.INSTANCES):
-            path.write_bytes(with_texts(path.read_bytes(), test))
+        for path in (place for place in places if run in place.parents):
+            if path.name == files.INSTANCES:
+                path.write_bytes(with_texts(path.read_bytes(), test))
 
 
 if __name__ == "__main__":

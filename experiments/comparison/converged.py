@@ -40,6 +40,8 @@ def main(runs: list[Path], to: Path) -> None:
         for run in runs
         for step, bleu in read_columns(run, "step", "valid/BLEU")
     ]
+    if not rows:
+        raise SystemExit(f"no validation in {', '.join(map(str, runs))}: give directories of runs")
     rows = merged(rows, to / "converged.csv")
     checkpoints = {run.name: tested_checkpoint(run) for run in runs}
     digests = [{"run": n, "sha256": digest_of_file(c)} for n, c in checkpoints.items() if c]

@@ -52,6 +52,8 @@ class Standing(NamedTuple):
     position: Int[Tensor, "B #H"]
     weight: Float[Tensor, "B #H S"] | None = None
     """What a clock that weighs attention gave the word; 1 before the first word."""
+    word: Int[Tensor, "B"] | None = None
+    """For a clock, the first subword of the newest word in its input."""
 
 
 def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) -> Stand:
@@ -113,7 +115,7 @@ class OncePerWord(nn.Module, Clock[Standing]):
         """No target step taken yet."""
         nowhere, weight = torch.zeros_like(source.tokens[:, :1]), source.states.new_ones(())
         weight = weight.expand(source.mask.shape)[:, None]
-        return Standing(self.clock.start(source), nowhere, weight)
+        return Standing(self.clock.start(source), nowhere, weight, nowhere[:, 0])
 
     def extend(self, state: Standing, source: Source) -> Standing:
         """The clock after more of the source has been read, and heads where they stand."""
@@ -130,12 +132,14 @@ class OncePerWord(nn.Module, Clock[Standing]):
 
     def step(self, state: Standing, token: Int[Tensor, "B"], moves: MayMove = None) -> Stand:
         """The clock's decision where a word begins; elsewhere the heads stay."""
-        moves = self.begins.to(token.device)[token] if moves is None else moves
-        decided = self.clock.step(state.state, token)
+        assert state.word is not None, "from `start`"
+        begins = self.begins.to(token.device)[token]
+        word, moves = token.where(begins, state.word), begins if moves is None else moves
+        decided = self.clock.step(state.state, word)
         assert isinstance(decided, Stand), "the clock of a recipe decides"
         stand, weight = standing(decided, state, moves), state.weight
         if decided.weight is not None:
             weight = either(moves, decided.weight, weight)
             stand = stand._replace(weight=weight)
         assert isinstance(stand.state, Standing), "from `standing`"
-        return stand._replace(state=stand.state._replace(weight=weight))
+        return stand._replace(state=stand.state._replace(weight=weight, word=word))

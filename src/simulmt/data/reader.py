@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,12 +52,23 @@ class Shard:
     @property
     def digests(self) -> list[str]:
         """The SHA-256 of each file, and the parts of the files that are read."""
-        return [*map(digest_of_file, self.files), *self.taken]
+        with _reading():
+            return [*map(digest_of_file, self.files), *self.taken]
 
     @property
     def size(self) -> int:
         """The bytes of the files."""
         return sum(path.stat().st_size for path in self.files)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn the OSError of a file that cannot be read into a UserError."""
+    try:
+        yield
+    except OSError as error:
+        why = f"{error.filename} cannot be read ({error.strerror})"
+        raise UserError(f"{why}: check path and permissions") from error
 
 
 def read_text(
@@ -163,11 +175,8 @@ def read_shards(
         UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
-    try:
+    with _reading():
         states = [shard.state for shard in shards]
-    except OSError as error:
-        why = f"{error.filename} cannot be read ({error.strerror})"
-        raise UserError(f"{why}: check path and permissions") from error
     if cache is None:
         dropped = Counter[str]()
         parts = zip(*_cleaned(shards, max_words, dropped, writing), strict=True)

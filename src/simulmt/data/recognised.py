@@ -9,6 +9,7 @@ import numpy as np
 
 from simulmt.data.corpus import Split
 from simulmt.data.lines import Lines
+from simulmt.data.text import normalise
 
 
 @cache
@@ -42,7 +43,9 @@ def as_recognised(split: Split, unpunctuated: float, lowercased: float) -> Split
     draws = np.random.default_rng(1).random((len(lengths), 2)) < (unpunctuated, lowercased)
     bare, lower = np.repeat(draws, lengths, axis=0).T
     lines = (without_marks(s) if drop else s for s, drop in zip(split.sources, bare, strict=True))
-    sources = Lines.of(s.lower() if low else s for s, low in zip(lines, lower, strict=True))
+    sources = Lines.of(
+        normalise(s.lower()) if low else s for s, low in zip(lines, lower, strict=True)
+    )
     links = split.links and [*map(_moved, split.links, split.sources, bare)]
     return replace(split, sources=sources, links=links)
 

@@ -5,16 +5,18 @@ from pathlib import Path
 
 from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines
+from simulmt.decoding.writing import words_of
 from simulmt.errors import UserError
 
-_MARKS = (".", "!", "?")
+_MARKS = (".", "!", "?", "。", "！", "？")
 _LEAST, _MOST = 20, 40
 
 
 def at_punctuation(words: Sequence[str]) -> list[list[str]]:
     """Words cut after `.`, `!` or `?` once there are 20, and after 40 in any case.
 
-    This is the rule of the shared task's baselines (IWSLT 2025 and 2026).
+    This is the rule of the shared task's baselines (IWSLT 2025 and 2026). It also cuts after the
+    same marks of Chinese and Japanese.
     """
     sentences: list[list[str]] = [[]]
     for word in words:
@@ -36,13 +38,17 @@ def resegmented(split: Split, cut: Callable[[Sequence[str]], Iterable[Sequence[s
     return Split(sources, [""] * len(sources), documents=documents)
 
 
-def as_in(path: Path) -> Callable[[Sequence[str]], Iterable[Sequence[str]]]:
+def as_in(path: Path, characters: bool) -> Callable[[Sequence[str]], Iterable[Sequence[str]]]:
     """Cut words as the lines of a file, which holds the words of all documents in their order.
+
+    Args:
+        path: the file.
+        characters: True if each character is a word.
 
     Raises:
         UserError: when it cuts, the words of the file are others.
     """
-    lines = (words for line in text_lines(path) if (words := line.split()))
+    lines = (words for line in text_lines(path) if (words := words_of(line, characters)))
 
     def cut(words: Sequence[str]) -> list[list[str]]:
         sentences, place = list[list[str]](), 0

@@ -64,7 +64,7 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
     """Return the cut of a name, for a model that ends the sentences of a stream.
 
     Raises:
-        UserError: the model or the policy ends no sentences, or the model has no pointer.
+        UserError: the model or the policy ends no sentences, or the cut needs another model.
     """
     if policy.revises if policy else model.mechanism.offline:
         raise UserError(
@@ -79,6 +79,11 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
     if name == "pointer" and model.boundary is None:
         raise UserError(
             "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"
+        )
+    if name == "likelihood" and model.mechanism.several_states:
+        raise UserError(
+            f"cut=likelihood with mechanism={model.mechanism.name}, which has several states for "
+            "each target token: choose cut=reading"
         )
     return CUTS[name]
 

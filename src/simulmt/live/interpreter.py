@@ -41,10 +41,10 @@ def words_of(text: Iterable[str], characters: bool = False) -> Iterator[str]:
     rest, open_line = "", False
     for piece in text:
         parts = re.split(r"([\s\u2581])", rest + piece)
-        *complete, rest = [word for part in parts for word in cut(part)]
         if characters:
-            parts, rest = [*complete, rest], ""
             complete = [c for part in parts for c in (part if part == END else normalise(part))]
+        else:
+            *complete, rest = [word for part in parts for word in cut(part)]
         for part in complete:
             if part:
                 open_line = part != END

@@ -8,6 +8,7 @@ import signal
 import sys
 import termios
 import tty
+import unicodedata
 from collections.abc import Callable, Generator
 
 from rich.console import Console, Group
@@ -50,7 +51,7 @@ def typed(
                     return
                 if letter in "\r\n" or (word and letter.isspace()):
                     yield word + ("\n" if letter == "\r" else letter)
-                word = _with(word, letter)
+                word = with_key(word, letter)
                 if characters and word:
                     yield word
                     word = ""
@@ -61,13 +62,13 @@ def typed(
             signal.signal(number, handler)
 
 
-def _with(word: str, letter: str) -> str:
+def with_key(word: str, letter: str) -> str:
     """Return the word after one more key."""
     if letter in _ERASE_WORD or letter.isspace():
         return ""
     if letter in _ERASE:
         return word[:-1]
-    return word + letter if letter.isprintable() else word
+    return word if unicodedata.category(letter) == "Cc" else word + letter
 
 
 class Screen:

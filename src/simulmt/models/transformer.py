@@ -154,8 +154,9 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
             return self.encoded(source, states, mask)._replace(past=past)
         x = self.embed(source)
         if self.reencodes:
-            prefixes = encode_prefixes(self._states, x)
-            return self.encoded(source, prefixes[:, -1], mask, prefixes=prefixes)
+            prefixes, rows = encode_prefixes(self._states, x), torch.arange(len(x), device=x.device)
+            whole = prefixes[rows, mask.sum(1) - 1]  # the longest prefix without padding
+            return self.encoded(source, whole, mask, prefixes=prefixes)
         visible = emphasised(self.clock, self._visible(source, mask), source, "source")
         states = self._states(x, visible)
         none = source.new_zeros(len(source))

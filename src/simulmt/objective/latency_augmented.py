@@ -166,8 +166,9 @@ class LatencyAugmented(Objective):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
         ends = batch.source_mask if ends is None else ends
-        own = ends & first(ends, batch.source_end + 1)  # EOS, or the first token that follows
-        lengths = own.sum(-1), batch.target_mask.sum(-1)
+        followed = batch.source_mask.sum(-1) > batch.source_end  # by EOS, or by the next sentence
+        own = (ends & first(ends, batch.source_end)).sum(-1) + followed
+        lengths = own, batch.target_mask.sum(-1)
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()

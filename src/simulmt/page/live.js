@@ -256,7 +256,7 @@ function end() {
 $("word").oninput = event => event.isComposing || typed();
 $("word").addEventListener("compositionend", typed);
 $("word").onkeydown = event => {
-  if (event.key !== "Enter" || event.isComposing) return;
+  if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;  // 229: Safari
   event.preventDefault();
   end();
 };
@@ -264,7 +264,9 @@ $("word").onpaste = event => {
   const text = event.clipboardData.getData("text");
   if (!/\s/.test(text)) return;
   event.preventDefault();
-  const whole = $("word").value + text, last = complete(whole);
+  const {value, selectionStart, selectionEnd} = $("word");
+  const whole = value.slice(0, selectionStart) + text + value.slice(selectionEnd);
+  const last = complete(whole);
   feed(whole.slice(0, last));
   $("word").value = whole.slice(last);
 };
@@ -283,7 +285,7 @@ $("drop").onclick = () => {
 // playing
 
 function play(text) {
-  const parts = text.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
+  const parts = text.split(/(\r\n|[\r\n])|(?:[^\S\r\n]|[\u2581\x1c-\x1f\x85])+/).filter(Boolean);
   const words = parts.flatMap(part => /[\r\n]/.test(part) ? [part] : split(part));
   if (!words.length) return $("text").focus();
   let next = 0, due = performance.now();

@@ -127,7 +127,8 @@ def _check_boundaries(config: Configuration, model: Model, objective: Objective)
     if not objective.points:
         raise UserError(
             f"model.boundaries=true with objective.name={config.objective['name']}, which does not "
-            "train it: set model.boundaries=false, and evaluate with cut=likelihood"
+            "train it: set model.boundaries=false, and evaluate with cut=likelihood, or with "
+            "cut=reading for mechanism=hmt"
         )
 
 

@@ -193,7 +193,7 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
     """Make a folder for a run; an earlier run in its place gets the name NAME@1, NAME@2, ...
 
     A run that resumes its own training keeps its folder. It loses its test scores, because a run
-    that has them is finished, and the checkpoints of later updates.
+    that has them is finished, and all checkpoints of later updates.
 
     Args:
         folder: the run directory.
@@ -206,6 +206,10 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
                 path.unlink()
         for path in files.step_checkpoints(folder):
             if int(path.stem.rpartition("-")[2]) > (step or 0):
+                path.unlink()
+        others = {folder / name for name in (files.BEST, files.LAST)} - {resume}
+        for path in filter(Path.is_file, others):
+            if int(read_checkpoint(path)["global_step"]) > (step or 0):
                 path.unlink()
     elif files.made_by_run(folder):
         places = (folder.with_name(f"{folder.name}@{number}") for number in count(1))
