@@ -293,3 +293,11 @@ def test_a_translation_is_a_source_again() -> None:
     translate_lines(Cascade(Echo(), pytest.fail), raw, output, pytest.fail)
     (found,) = map(json.loads, output.getvalue().splitlines())
     assert (found["text"], found["end"]) == (" A B", None)
+    output = io.StringIO()
+    open_line = json.dumps({**line, "status": "COMPLETE", "is_final": False}).encode()
+    ended = json.dumps({**line, "status": "INCOMPLETE", "is_final": True}).encode()
+    translate_lines(Cascade(Echo(), pytest.fail), [open_line, ended], output, pytest.fail)
+    assert [json.loads(each)["is_final"] for each in output.getvalue().splitlines()] == [
+        False,
+        True,
+    ]

@@ -107,6 +107,10 @@ FILES = {"log": "log", "references": "ref", "segmentation": "seg.yaml"}
         ({"id": 1, "deleted_tokens": ["b"]}, "line 2: deleted_tokens are not the last tokens"),
         ({"id": 1, "computation_time": "x"}, "line 2: computation_time: .*'x'"),
         ([1], "line 2: the line: Input"),
+        (
+            {"id": 2, "metadata": {"wav_name": "b/a.wav"}},
+            "a.wav and b/a.wav have the same name 'a'",
+        ),
     ],
 )
 def test_a_corrupt_line_is_named(line, message, tmp_path):

@@ -70,13 +70,17 @@ def read_simulstream(path: Path) -> list[StreamInstance]:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
     names, outputs = dict[int | str, str](), dict[str, _Output]()
+    recordings = dict[str, str]()  # by name
 
     def follow(text: bytes) -> None:
         line = parse_json(_LINE, text)
         if line.id is None:
             return
         if line.metadata:
-            names[line.id] = PurePath(line.metadata.wav_name).stem
+            file, name = line.metadata.wav_name, PurePath(line.metadata.wav_name).stem
+            if recordings.setdefault(name, file) != file:
+                raise ValueError(f"{recordings[name]} and {file} have the same name {name!r}")
+            names[line.id] = name
             return
         if line.id not in names:
             raise ValueError(f"id {line.id!r} has no recording: no line before has its metadata")

@@ -143,7 +143,7 @@ class Cascade:
             self._open = True
             yield from self._reader.read(part)
             if self._reader.full:
-                self._warn(f"warning: a sentence has {LONGEST:,} subwords, the most: ended here")
+                self._warn(f"warning: a sentence has the most subwords, {LONGEST:,}: ended here")
                 yield from self._finish()
 
     def _finish(self) -> Iterator[str]:
@@ -182,7 +182,7 @@ def translate_lines(
         output: receives the translation.
         warn: called with a warning for each line that is skipped.
     """
-    heard = Heard(0, is_final=True)
+    last = Heard(0, is_final=True)
     for number, raw in enumerate(lines, 1):
         try:
             heard = parse_json(_HEARD, decoded(raw, "input", number, errors="replace"))
@@ -190,9 +190,10 @@ def translate_lines(
             warn(f"warning: line {number} is skipped: {fault}")
             continue
         if heard.status == "COMPLETE":
+            last = heard
             _write(cascade.translate(heard), output)
-    if not heard.is_final:
-        _write(cascade.translate(Heard(heard.emission_time, is_final=True)), output)
+    if not last.is_final:
+        _write(cascade.translate(Heard(last.emission_time, is_final=True)), output)
 
 
 def _write(line: Translated, output: TextIO) -> None:
