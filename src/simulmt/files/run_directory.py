@@ -136,6 +136,11 @@ def remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
+def is_set_aside(place: Path, folder: Path) -> bool:
+    """Return True if a place below a folder belongs to a run that has made room for another."""
+    return any(map(SET_ASIDE.search, place.relative_to(folder).parts))
+
+
 def has_begun(folder: Path) -> bool:
     """Return True if a training run has begun in a folder; a rejected command begins none."""
     return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()

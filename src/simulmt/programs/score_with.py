@@ -6,7 +6,7 @@ from statistics import fmean
 
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES, SEGMENTS, SET_ASIDE
+from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES, SEGMENTS, is_set_aside
 from simulmt.options import FolderName, pick
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.program import check_command, run_scorer
@@ -77,8 +77,7 @@ def _logs(folder: Path) -> list[Path]:
     logs = [
         path
         for path in sorted(folder.rglob(INSTANCES))
-        if not any(map(SET_ASIDE.search, path.relative_to(folder).parts))
-        and not (path.parent / DOCUMENT_SCORES).exists()
+        if not is_set_aside(path, folder) and not (path.parent / DOCUMENT_SCORES).exists()
     ]
     if not logs:
         raise UserError(f"runs={folder} has no {INSTANCES} of sentences: choose a folder with runs")

@@ -207,8 +207,8 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
         for path in files.step_checkpoints(folder):
             if int(path.stem.rpartition("-")[2]) > (step or 0):
                 path.unlink()
-        others = {folder / name for name in (files.BEST, files.LAST)} - {resume}
-        for path in filter(Path.is_file, others):
+        last = folder / files.LAST
+        for path in () if resume == last else filter(Path.is_file, (folder / files.BEST, last)):
             if int(read_checkpoint(path)["global_step"]) > (step or 0):
                 path.unlink()
     elif files.made_by_run(folder):

@@ -107,7 +107,8 @@ def _read(here: Path, name: str) -> Run:
         steps = read_columns(here, "step")
         reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
         raise UserError(f"not finished: no {files.SCORES}{reached}")
-    train, test = (_digests(read_json(here / files.MANIFEST), name) for name in ("train", "test"))
+    manifest = read_json(here / files.MANIFEST)
+    train, test = _digests(manifest, "train"), _digests(manifest, "test")
     options = flat_options(read_json(here / files.CONFIG))
     run = Run(
         path=here,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulmt.analysis.runs.run import Row
-from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION, SET_ASIDE
+from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION, is_set_aside
 from simulmt.scoring.scores import Figures
 from simulmt.system.disk import read_record
 
@@ -16,7 +16,7 @@ def document_rows(folder: Path) -> list[Row]:
     """
     rows = list[Row]()
     for place in sorted(folder.rglob(f"{EVALUATION}/*/{DOCUMENT_SCORES}")):
-        if any(map(SET_ASIDE.search, place.relative_to(folder).parts)):
+        if is_set_aside(place, folder):
             continue
         scores = read_record(place, dict[str, Figures])
         row: Row = {"folder": place.parent.relative_to(folder).as_posix()}

@@ -18,12 +18,10 @@ class AttentionPolicy(SubwordPolicy):
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """Heads that see all of the source that has been read."""
-        layer = self.layer or TWO_THIRDS
-        if mechanism.clocked and isinstance(mechanism.span, Lookback):
-            if mechanism.offline:
-                return Demands(layer=layer)
-            if "k" in mechanism.dials:
-                return Demands(layer=layer, dials={"k": LONGEST})
+        waits = {"k": LONGEST} if "k" in mechanism.dials else {}
+        sees_all = isinstance(mechanism.span, Lookback) and (mechanism.offline or waits)
+        if mechanism.clocked and sees_all:
+            return Demands(layer=self.layer or TWO_THIRDS, dials=waits)
         return Demands(
             "it needs attention to all that is read, and heads of mechanism="
             f"{mechanism.name} see only a part of it: use policy=own, or mechanism=soft"
