@@ -202,5 +202,8 @@ def test_documents_of_characters_end_at_their_own_marks_and_as_in_a_file(tmp_pat
     assert ["".join(line.split()) for line in resegmented(split, at_punctuation).sources] == lines
     path = tmp_path / "sentences"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    again = resegmented(split, as_in(path, characters=True))
+    again = as_in(split, path, characters=True)
     assert ["".join(line.split()) for line in again.sources] == lines
+    path.write_text("".join(f"{line}\n" for line in [*lines, "え"]), encoding="utf-8")
+    with pytest.raises(UserError, match="goes on after the source, at 'え'"):
+        as_in(split, path, characters=True)

@@ -2,6 +2,7 @@ import pytest
 
 from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.writing import Writing
 from simulmt.scoring.guards import residue
 from simulmt.scoring.score import score
 
@@ -30,6 +31,13 @@ def test_residue_is_named_with_its_place(field, text, found):
     (warning,) = residue([instance(3), instance(7, **{field: text})])
     assert f"in the {field}: {found!r} in sentence 8 (line 2 of instances.log)" in warning
     assert "\n" not in warning
+
+
+def test_residue_in_text_of_characters_is_found():
+    both = Writing(source=True, target=True)
+    spaced = {field: " ".join("他@@们<unk>&quot;") for field in ("source", "reference")}
+    corpus = [Instance(0, **spaced, prediction="", delays=(), writing=both)]
+    assert len(residue(corpus)) == 6
 
 
 def test_ordinary_text_is_left_in_peace():

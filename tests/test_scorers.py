@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import pytest
 
 from made_up import evaluate_run, make_decoded_run, make_instances, make_scores
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.writing import Writing
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, write_instances
 from simulmt.options import construct
@@ -251,6 +253,24 @@ def test_documents_corrupt_logs_and_runs_that_were_set_aside_are_left_out(folder
     assert [*files(folder)] == [kept.parent / "segments" / "overlap.json"]
     assert "left out: " in (out := capsys.readouterr().out)
     assert "corrupt/instances.log, line 1" in out
+
+
+def test_programs_read_characters_as_people_write_them(folder):
+    three = "我 用 它", "他 说 好", "他 说 好"
+    log = [Instance(0, *three, (1, 2, 3), writing=Writing(source=True, target=True))]
+    shutil.rmtree(folder / "runs")
+    make_decoded_run(folder / "runs" / "zh", "wait_k", {"mechanism.k": 1}, log)
+    run(folder)
+    (path,) = logs(folder)
+    assert found(path).segments == (1,)
+    assert json.loads(texts(log)["jsonl"])["source"] == "我用它"
+
+
+def test_a_folder_whose_logs_are_all_left_out_is_an_error(folder):
+    for log in logs(folder):
+        log.write_text("{}\n")
+    with pytest.raises(UserError, match=r"every instances\.log was left out"):
+        run(folder)
 
 
 def test_every_program_counts_the_same_lines():

@@ -120,6 +120,18 @@ def test_a_corrupt_line_is_named(line, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_characters_have_the_times_of_their_steps(tmp_path):
+    steps = [(1, ["▁我 用"], []), (3, ["手", "机"], []), (4, ["表"], ["机"])]
+    lines = [
+        {"id": 1, "total_audio_processed": s, "generated_tokens": new, "deleted_tokens": old}
+        for s, new, old in steps
+    ]
+    write(tmp_path / "log", [{"id": 1, "metadata": {"wav_name": "a.wav"}}, *lines])
+    (found,) = read_simulstream(tmp_path / "log", characters=True)
+    assert found.words == ["我", "用", "手", "表"]
+    assert found.delays == (1000, 1000, 3000, 4000)
+
+
 def test_words_need_a_segmentation(tmp_path):
     files = [f"{key}={tmp_path}/{key}" for key in ("log", "references", "source", "documents")]
     with pytest.raises(UserError, match="form=simulstream has times in seconds"):

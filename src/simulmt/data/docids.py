@@ -26,21 +26,21 @@ def read_docids(path: Path, lines: int) -> dict[str, range]:
     ids = [*text_lines(path)]
     if len(ids) != lines:
         raise UserError(f"{path}: {len(ids):,} ids for {lines:,} lines of text: give one for each")
-    return adjacent(ids, path)
+    return adjacent(ids, f"{path}, line")
 
 
-def adjacent(names: Sequence[str], path: Path) -> dict[str, range]:
-    """Return the places of each name, from 0; `path` is the file that they come from.
+def adjacent(names: Sequence[str], place: str) -> dict[str, range]:
+    """Return the places of each name, from 0; messages call the first one `place` 1.
 
     Raises:
-        UserError: the lines of a name are not adjacent.
+        UserError: the places of a name are not adjacent.
     """
     found, end = dict[str, range](), 0
     for name, group in groupby(names):
         start, end = end, end + len([*group])
         if name in found:
-            place = f"{path}, line {start + 1}"
-            raise UserError(f"{place}: {name!r} was above, before others: keep its lines together")
+            why = f"{place} {start + 1}: {name!r} was above, before others"
+            raise UserError(f"{why}: keep all of one document together")
         found[name] = range(start, end)
     return found
 

@@ -52,5 +52,7 @@ def as_recognised(split: Split, unpunctuated: float, lowercased: float) -> Split
 
 def _moved(links: list[tuple[int, ...]], line: str, bare: bool) -> list[tuple[int, ...]]:
     """The links of a line, if `bare` without marks: those to a mark go to the word before it."""
-    places = [0, *accumulate(int(not bare or word.strip(_marks()) != "") for word in line.split())]
+    if not bare or without_marks(line) == line:
+        return links
+    places = [0, *accumulate(int(word.strip(_marks()) != "") for word in line.split())]
     return [tuple(sorted({places[link] for link in own} - {0})) for own in links]

@@ -38,15 +38,16 @@ def resegmented(split: Split, cut: Callable[[Sequence[str]], Iterable[Sequence[s
     return Split(sources, [""] * len(sources), documents=documents)
 
 
-def as_in(path: Path, characters: bool) -> Callable[[Sequence[str]], Iterable[Sequence[str]]]:
-    """Cut words as the lines of a file, which holds the words of all documents in their order.
+def as_in(split: Split, path: Path, characters: bool) -> Split:
+    """Return the documents of a split with the lines of a file as sentences.
 
     Args:
-        path: the file.
+        split: the documents.
+        path: the file, which has the words of all documents in their order.
         characters: True if each character is a word.
 
     Raises:
-        UserError: when it cuts, the words of the file are others.
+        UserError: the words of the file are others.
     """
     lines = (words for line in text_lines(path) if (words := words_of(line, characters)))
 
@@ -63,4 +64,7 @@ def as_in(path: Path, characters: bool) -> Callable[[Sequence[str]], Iterable[Se
             place += len(sentence)
         return sentences
 
-    return cut
+    found = resegmented(split, cut)
+    if rest := next(lines, None):
+        raise UserError(f"sentences={path}: it goes on after the source, at {' '.join(rest)!r:.80}")
+    return found

@@ -12,6 +12,12 @@ _BY_LANGUAGE: dict[str, BleuTokens] = dict.fromkeys(("zh", "zho", "cmn"), "zh")
 _BY_LANGUAGE |= dict.fromkeys(("ja", "jpn"), "ja-mecab")
 
 
+def unspaced_language(code: str) -> BleuTokens | None:
+    """Return the tokeniser of Chinese or Japanese, by a code such as `zh-CN`; else None."""
+    language, *_ = re.split("[-_]", code)
+    return _BY_LANGUAGE.get(language)
+
+
 @dataclass(frozen=True)
 class WritingOptions:
     """Options that say what a word is.
@@ -27,7 +33,6 @@ class WritingOptions:
 
     def of(self, target: str) -> Writing:
         """Return how text is written and counted, with the code of its target language."""
-        code, *_ = re.split("[-_]", target)
         source, characters = (side in self.characters for side in ("source", "target"))
-        usual = _BY_LANGUAGE.get(code, "char") if characters else "13a"
+        usual = (unspaced_language(target) or "char") if characters else "13a"
         return Writing(source, characters, self.bleu or usual)

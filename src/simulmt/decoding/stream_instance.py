@@ -55,9 +55,10 @@ class StreamInstance:
     def __post_init__(self) -> None:
         words, delays, times = len(self.words), len(self.delays), len(self.elapsed)
         if delays != words or times not in {0, words}:
-            words = len(self.prediction.split())
+            counts = [len(words_of(self.prediction, characters)) for characters in (False, True)]
             raise ValueError(
-                f"document {self.source!r} has {words} words, {delays} delays and {times} times"
+                "document {!r} has {} words (or {} characters without spaces), {} delays and {} "
+                "times".format(self.source, *counts, delays, times)
             )
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from pydantic import FiniteFloat, TypeAdapter
 
 from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.writing import as_written, words_of
 from simulmt.files.instances import read_log
 from simulmt.options import parse_json
 
@@ -40,13 +41,14 @@ _LINE = TypeAdapter(_Line)
 class _Output:
     """The tokens and the words of a recording so far; times are in seconds."""
 
+    characters: bool
     tokens: tuple[str, ...] = ()
     words: list[str] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
 
     def become(self, tokens: tuple[str, ...], now: tuple[float, float]) -> None:
         """Change the tokens; a word that is new, or ends differently, gets the time `now`."""
-        before, self.tokens, self.words = self.words, tokens, words_of(tokens)
+        before, self.tokens, self.words = self.words, tokens, _words(tokens, self.characters)
         length = len(self.words)
         self.times = self.times[:length] + [now] * (length - len(self.times))
         last = min(len(before), length) - 1
@@ -54,17 +56,21 @@ class _Output:
             self.times[last] = now
 
 
-def words_of(tokens: Sequence[str]) -> list[str]:
+def _words(tokens: Sequence[str], characters: bool) -> list[str]:
     """Return the words of tokens: SentencePiece's if any has its sign for a space, else words."""
-    if any(_SPACE in token for token in tokens):
-        return "".join(tokens).replace(_SPACE, " ").split()
-    return " ".join(tokens).split()
+    pieces = any(_SPACE in token for token in tokens)
+    text = "".join(tokens).replace(_SPACE, " ") if pieces else " ".join(tokens)
+    return words_of(text, characters)
 
 
-def read_simulstream(path: Path) -> list[StreamInstance]:
+def read_simulstream(path: Path, characters: bool = False) -> list[StreamInstance]:
     """Return the recordings of a log, in milliseconds, without the words that were taken back.
 
     The computing time of a word is that of its step alone.
+
+    Args:
+        path: The log.
+        characters: True if each character of the translation is a word.
 
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
@@ -84,7 +90,10 @@ def read_simulstream(path: Path) -> list[StreamInstance]:
             return
         if line.id not in names:
             raise ValueError(f"id {line.id!r} has no recording: no line before has its metadata")
-        output, time = outputs.setdefault(names[line.id], _Output()), line.total_audio_processed
+        output, time = (
+            outputs.setdefault(names[line.id], _Output(characters)),
+            line.total_audio_processed,
+        )
         kept = len(output.tokens) - len(line.deleted_tokens)
         if kept < 0 or output.tokens[kept:] != line.deleted_tokens:
             raise ValueError("deleted_tokens are not the last tokens written before")
@@ -96,6 +105,6 @@ def read_simulstream(path: Path) -> list[StreamInstance]:
     found = []
     for name, output in outputs.items():
         delays, elapsed = (tuple(time[kind] for time in output.times) for kind in (0, 1))
-        words = " ".join(output.words)
-        found.append(StreamInstance(name, words, delays, elapsed, by_step=True))
+        text = as_written(output.words, characters)
+        found.append(StreamInstance(name, text, delays, elapsed, by_step=True))
     return found

@@ -101,7 +101,7 @@ class DocumentDecoding:
         elif self.sentences == PUNCTUATION:
             cut = resegmented(split, at_punctuation)
         else:
-            cut = resegmented(split, as_in(Path(self.sentences), subwords.writing.source))
+            cut = as_in(split, Path(self.sentences), subwords.writing.source)
         if self.history:
             how = (self.search, self.policy)
             return joined(cut, decode_after(model, cut, subwords, *how, watch=watch))

@@ -108,8 +108,11 @@ def score_documents(options: ScoreOptions) -> None:
     elif options.source and options.documents:
         documents = read_documents(options.references, options.source, options.documents, writing)
     unit = "ms" if options.segmentation else "word"
-    read = read_simulstream if options.form == "simulstream" else read_streams
-    pairs = matched(options.log, read(options.log), documents, unit, writing)
+    if options.form == "simulstream":
+        instances = read_simulstream(options.log, writing.target)
+    else:
+        instances = read_streams(options.log)
+    pairs = matched(options.log, instances, documents, unit, writing)
     figures = score_streams(pairs, options.convention, unit, options.s, options.language, writing)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_json(place, figures)
@@ -129,7 +132,10 @@ def matched(
     Raises:
         UserError: the log has other documents, or is in another unit.
     """
-    names = [PurePath(i.source).stem if unit == "ms" else i.source for i in instances]
+    names = [i.source for i in instances]
+    if unit == "ms":  # files, or already names
+        files = map(PurePath, names)
+        names = [file.name if file.name in documents else file.stem for file in files]
     found = dict(zip(names, instances, strict=True))
     if len(found) < len(names) or found.keys() != documents.keys():
         wrong = sorted(found.keys() ^ documents.keys())[:3] or "some of them twice"

@@ -4,17 +4,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import DOCUMENT_SCORES, INSTANCES, SEGMENTS, is_set_aside
+from simulmt.files.run_directory import (
+    DOCUMENT_SCORES,
+    EVALUATED,
+    INSTANCES,
+    SCORES,
+    SEGMENTS,
+    is_set_aside,
+)
 from simulmt.options import FolderName, pick
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.program import check_command, run_scorer
 from simulmt.scoring.readers import READERS
-from simulmt.scoring.scores import Score
+from simulmt.scoring.scores import Score, Scores
 from simulmt.scoring.segments import DIGITS, SegmentScores, digest, read_segments
 from simulmt.system.console import say, watch
-from simulmt.system.disk import check_writable, write_json
+from simulmt.system.disk import check_writable, read_record, write_json
 from simulmt.system.ending import CONTINUES, handle_signals
 
 
@@ -38,21 +46,24 @@ def score_with(options: WithOptions) -> None:
     """Score the decodings below a folder that are not scored yet, and keep the scores beside them.
 
     Raises:
-        UserError: a bad option, or a program that fails; all finished decodings stay scored.
+        UserError: a bad option, no log that can be read, or a program that fails; all finished
+            decodings stay scored.
     """
     handle_signals(lambda: CONTINUES)
     name, logs = options.with_, _logs(options.runs)
     reader = pick(READERS, options.reader or (name if name in READERS else "lines"), "reader")
     signature = f"{name}|model:{options.signature}" + "|negated:yes" * reader.negate
     words = check_command(options.command)
+    scored = 0
     for path in logs:
         check_writable(path.parent)
     for path in watch(logs, f"scoring with {name}"):
         try:
-            log = sorted(read_instances(path), key=lambda instance: instance.index)
+            log = read_instances(path, _writing(path.parent))
         except UserError as error:
             say(f"left out: {error}")
             continue
+        log.sort(key=lambda instance: instance.index)
         place = path.parent / SEGMENTS / f"{name}.json"
         found = read_segments(place, log) if place.exists() else None
         before = found is not None and found.score.signature == signature
@@ -65,7 +76,16 @@ def score_with(options: WithOptions) -> None:
             place.parent.mkdir(exist_ok=True)
             write_json(place, found)
         say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
+        scored += 1
+    if not scored:
+        raise UserError(f"runs={options.runs}: every {INSTANCES} was left out")
     say(f"kept beside each log in {SEGMENTS}/{name}.json: {signature}")
+
+
+def _writing(folder: Path) -> Writing:
+    """Return what a word is in the log of a run or of an evaluation."""
+    paths = [path for name in (SCORES, EVALUATED) if (path := folder / name).exists()]
+    return read_record(paths[0], Scores).writing if paths else WORDS
 
 
 def _logs(folder: Path) -> list[Path]:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from html.entities import html5
 
 from simulmt.data.tokenizer import UNKNOWN
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.files.run_directory import INSTANCES
 
 _NAMED = "|".join(name for name in html5 if name.endswith(";"))  # `apos;`, but not `D;`
 _KINDS = {
-    "subword marks": re.compile(r"\S*[^\s@]@@(?!\S)|\S*▁\S*"),
+    "subword marks": re.compile(r"\S*[^\s@]@@(?![^\s\u2e80-\uffdc])|\S*▁\S*"),
     "HTML escapes": re.compile(rf"&(?:#\d+;|#[xX][0-9a-fA-F]+;|{_NAMED})"),
     "special tokens": re.compile(r"</?(?:s|unk|eos|bos|pad)>", re.IGNORECASE),
     "unknown characters": re.compile(UNKNOWN),
@@ -45,9 +45,11 @@ def residue(instances: Sequence[Instance]) -> list[str]:
     ordered = sorted(instances, key=lambda instance: instance.index)
     for line, instance in enumerate(ordered, start=1):
         where = f"in sentence {instance.index + 1} (line {line} of {INSTANCES})"
-        for field in ("prediction", "reference", "source"):
+        source, reference, prediction = texts_of(instance)
+        texts = {"prediction": prediction, "reference": reference, "source": source}
+        for field, text in texts.items():
             for kind, pattern in _KINDS.items():
-                mark = pattern.search(getattr(instance, field))
+                mark = pattern.search(text)
                 if mark and (field == "prediction" or kind != "unknown characters"):
                     places.setdefault((field, kind), []).append(f"{mark[0]!r} {where}")
     warnings = []

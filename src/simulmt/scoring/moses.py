@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
+from simulmt.data.writing_options import unspaced_language
 from simulmt.errors import UserError
 from simulmt.scoring.resegment import Tokenize
 
@@ -19,12 +20,12 @@ def moses(language: str | None) -> Iterator[Tokenize]:
     """Yield a function that returns the tokens of a word; a process of Perl finds them.
 
     Args:
-        language: A code such as `de`; None, `zh` and `ja` leave words whole.
+        language: A code such as `de`; None, Chinese and Japanese leave words whole.
 
     Raises:
         UserError: the package or Perl is not installed.
     """
-    if language in {None, "zh", "ja"}:
+    if language is None or unspaced_language(language):
         yield lambda word: [word]
         return
     if not (find_spec("mosestokenizer") and shutil.which("perl")):

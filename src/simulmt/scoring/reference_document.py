@@ -1,5 +1,6 @@
 """The references of documents, and where each of their segments begins and ends in the source."""
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path, PurePath
@@ -73,19 +74,22 @@ def read_segmentation(references: Path, segmentation: Path, writing: Writing = W
         UserError: a file cannot be read, or does not fit the other.
     """
     try:
-        entries = yaml.safe_load(b"".join(raw_lines(segmentation)))
+        parse = json.loads if segmentation.suffix == ".json" else yaml.safe_load
+        entries = parse(b"".join(raw_lines(segmentation)))
         names = [PurePath(entry["wav"]).stem for entry in entries]
         places = [(1000 * float(e["offset"]), 1000 * float(e["duration"])) for e in entries]
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         why = f"{' '.join(repr(error).split()):.200}"
-        raise UserError(f"segmentation={segmentation}: no wav, offset or duration: {why}") from None
+        raise UserError(
+            f"segmentation={segmentation}: not entries of wav, offset, duration: {why}"
+        ) from None
     lines = enumerate(raw_lines(references), 1)
     # not normalised: OmniSTEval's length of a reference counts each of several spaces
     plain = (decoded(raw, references, number).strip() for number, raw in lines)
     texts = [spaced(line, writing.target) for line in plain]
     _check(f"segmentation={segmentation}", len(places), references, len(texts))
     segments = [Segment(text, *place) for text, place in zip(texts, places, strict=True)]
-    groups = adjacent(names, segmentation).items()
+    groups = adjacent(names, f"{segmentation}, entry").items()
     return {name: segments[rows.start : rows.stop] for name, rows in groups}
 
 

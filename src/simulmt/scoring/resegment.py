@@ -48,8 +48,8 @@ def levenshtein(words: Sequence[str], references: Sequence[str]) -> list[int]:
 
 
 def _bare(word: str) -> str:
-    """Return a word in lower case without punctuation; only punctuation stays whole."""
-    lower = word.lower()
+    """Return a word in NFC and lower case without punctuation; only punctuation stays whole."""
+    lower = unicodedata.normalize("NFC", word).lower()
     return "".join(sign for sign in lower if unicodedata.category(sign)[0] != "P") or lower
 
 

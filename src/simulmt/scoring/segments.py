@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.errors import UserError
 from simulmt.files.run_directory import SEGMENTS
 from simulmt.scoring.scores import Score
@@ -37,11 +37,13 @@ def texts(log: Sequence[Instance]) -> dict[str, str]:
 
     Line ends within a text become spaces, so that all programs count the same lines.
     """
-    fields = {"source": "source", "output": "prediction", "reference": "reference"}
-    lines = {k: [" ".join(getattr(i, f).splitlines()) for i in log] for k, f in fields.items()}
-    keys = ("source", "hypothesis", "reference")  # MetricX's
-    rows = [dict(zip(keys, row, strict=True)) for row in zip(*lines.values(), strict=True)]
-    lines["jsonl"] = [json.dumps(row, ensure_ascii=False) for row in rows]
+    lines: dict[str, list[str]] = {"source": [], "output": [], "reference": [], "jsonl": []}
+    for instance in log:
+        source, reference, output = (" ".join(text.splitlines()) for text in texts_of(instance))
+        row = {"source": source, "hypothesis": output, "reference": reference}  # MetricX's keys
+        each = (source, output, reference, json.dumps(row, ensure_ascii=False))
+        for kept, line in zip(lines.values(), each, strict=True):
+            kept.append(line)
     return {name: "".join(f"{line}\n" for line in each) for name, each in lines.items()}
 
 

@@ -1,6 +1,7 @@
 """Quality, latency and boundaries of translated documents, each score with its signature."""
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -119,10 +120,14 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
 
 
 def _quality(documents: Sequence[Sequence[Piece]], label: str, writing: Writing) -> Figures:
-    """Return BLEU and chrF of the segments."""
+    """Return BLEU and chrF of the segments in NFC."""
+
+    def written(text: str) -> str:
+        return unicodedata.normalize("NFC", unspaced(text, writing.target))
+
     pieces = [piece for document in documents for piece in document]
-    texts = [unspaced(piece.text, writing.target) for piece in pieces]
-    references = [unspaced(piece.reference, writing.target) for piece in pieces]
+    texts = [written(piece.text) for piece in pieces]
+    references = [written(piece.reference) for piece in pieces]
     quality = bleu(texts, references, CASED.of(writing))
     found = {"BLEU": quality, "chrF": chrf(texts, references)}
     return {name: Score(each.value, f"{each.signature}|{label}") for name, each in found.items()}
