@@ -2,9 +2,8 @@
 
     python benchmarks/intervals.py [--repeats 7]
 
-Each run has written 500 made-up sentences. A report splits the references into tokens once for all
-runs, draws sentences once, counts the n-grams of a run by one sort for each n, and resamples BLEU
-and DAL by one matrix product for each run.
+Each run has written 500 made-up sentences. A report counts the n-grams of each sentence with
+sacreBLEU, draws sentences once, and resamples BLEU and DAL by one matrix product for each run.
 sacreBLEU's `corpus_score(..., n_bootstrap=1000)` does all that for each run, without DAL.
 """
 
@@ -21,7 +20,7 @@ from simulmt.decoding.instance import Instance
 from simulmt.scoring.conventions import CONVENTIONS
 
 RUNS, SENTENCES, WORDS, RESAMPLES = 60, 500, 13, 1000
-MOST = 0.2
+MOST = 1
 
 
 def logs(seed: int) -> list[list[Instance]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from made_up import OWN, evaluate_run, make_run, make_scores
+from made_up import OWN, evaluate_run, make_run
 from simulmt.alignment.links import format_links, known_links
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.studies import STUDIES, word_links
@@ -65,6 +65,7 @@ def make(folder: Path, name: str, options: dict, instances: list[Instance] = (),
     run = make_run(folder, name, sizes | data | options, 30, 4)
     if instances:
         write_instances(run / "instances.log", instances)
+        scores["sentences"] = len(instances)
     write_json(run / SCORES, replace(read_record(run / SCORES, Scores), **scores))
     return run
 
@@ -207,6 +208,13 @@ def test_other_sentences_than_the_data_hold_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(RunSet, "data", TEXT)
     with pytest.raises(UserError, match=r"data=verbfinal.*study=by_length"):
         study("by_reordering", other)
+
+
+def test_a_log_that_lacks_sentences_is_an_error(two):
+    log = two / "k4" / "instances.log"
+    log.write_text("".join(log.read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
+    with pytest.raises(UserError, match=r"k4: instances\.log has 59 of 60 sentences"):
+        study("by_length", two)
 
 
 def heads_at(positions: list[list[int]], length: int) -> Instance:
@@ -437,7 +445,7 @@ def test_evaluations_by_a_policy_are_systems_too(two, monkeypatch):
     write_json(run / SCORES, replace(own, decoding=OWN))
     folder = evaluate_run(run, "hold", own, policy={"name": "hold_n", "n": 2})
     write_instances(folder / "instances.log", wait_k(2))
-    early = evaluate_run(run, "early", make_scores(20, 1), dials={"k": 2})  # sorted first
+    early = evaluate_run(run, "early", replace(own, decoding=OWN), dials={"k": 2})  # sorted first
     write_instances(early / "instances.log", wait_k(2))
     monkeypatch.setattr(RunSet, "force", lambda *_: forced_at(4))
     rows = study("faithfulness", two, "decodings=true")

@@ -18,10 +18,9 @@ from simulmt.analysis.runs.intervals import (
     resample,
     sentence_counts,
 )
-from simulmt.analysis.runs.ngrams import bleu_counts
 from simulmt.analysis.tables.points import Point, Series, front_points
 from simulmt.decoding.instance import Instance
-from simulmt.scoring.conventions import CASED, CONVENTIONS, Bleu
+from simulmt.scoring.conventions import CASED, CONVENTIONS
 from simulmt.scoring.score import bleu, score
 
 
@@ -56,21 +55,6 @@ def test_the_interval_is_sacrebleus(monkeypatch):
     # sacreBLEU counts in float32, whose rounding is 1e-7 of 100
     assert own.quality[1:].mean() == pytest.approx(score._mean, abs=1e-4)
     assert (high - low) / 2 == pytest.approx(score._ci, abs=1e-4)
-
-
-@pytest.mark.parametrize("kind", [CASED, Bleu("none", True), Bleu("char"), Bleu("zh")])
-def test_the_counts_of_a_sentence_are_sacrebleus(kind):
-    """Repeated words, words of one side alone, case, punctuation, and nothing at all."""
-    draw = random.Random(3)
-    words = ["a", "A", "b", "don't", "3.5%", "，", "中文", "x", "y.", "-"]
-    pools = words[:8], words[2:]
-    sides = [
-        [" ".join(draw.choices(pool, k=draw.randrange(9))) for _ in range(99)] for pool in pools
-    ]
-    metric = BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True)
-    scores = [metric.sentence_score(text, [meant]) for text, meant in zip(*sides, strict=True)]
-    expected = [[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores]
-    assert bleu_counts(*sides, kind).tolist() == expected
 
 
 def test_a_resample_is_scored_as_the_drawn_corpus():

@@ -56,6 +56,21 @@ def test_what_does_not_affect_the_training_separates_no_lines(key, tmp_path):
     assert [*lines_of(tmp_path)] == ["mma_il"]
 
 
+def test_seeds_from_two_folders_are_one_point(tmp_path):
+    for seed in (1, 2):
+        options = {"lambda": 0.1, "seed": seed, "data.root": f"place {seed}"}
+        make_run(tmp_path / f"{seed}", "mma_il", options, 30, 4)
+    (line,) = curve_series(find_runs(tmp_path).runs, "DAL")
+    assert [len(point.runs) for point in line.points] == [2]
+
+
+def test_an_option_whose_name_begins_like_lambda_makes_runs_differ(tmp_path):
+    for seed in (1, 2):
+        options = {"lambda": 0.1, "seed": seed, "objective.lambda_kl": 0.1 * seed}
+        make_run(tmp_path / f"{seed}", "mma_il", options, 30, 4)
+    assert [*lines_of(tmp_path)] == [f"mma_il objective.lambda_kl={0.1 * n}" for n in (1, 2)]
+
+
 def test_a_label_names_the_fewest_options(tmp_path):
     for updates in (400, 800):
         make_sweep(tmp_path, objective__warmup=updates // 2, trainer__max_updates=updates,

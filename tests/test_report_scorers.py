@@ -135,6 +135,13 @@ def test_the_metric_is_the_axis_and_bleu_stays_the_default(runs, drawn, capsys):
     assert "BLEU_one" in row
 
 
+def test_a_point_is_of_the_seeds_that_are_scored(runs, drawn):
+    (runs / "none-1-1" / "segments" / "comet.json").unlink()
+    report({"runs": runs, **BY_COMET})
+    heights = [y for line in drawn[0].axes[0].lines for _, y in line.get_xydata()]
+    assert resampled(runs / "none-2-1")[0][0] in [pytest.approx(y) for y in heights]
+
+
 def test_a_decoding_without_scores_of_its_text_has_no_cell_and_another_system_may(runs, capsys):
     (runs / "none-1-1" / "segments" / "comet.json").unlink()
     keep_scores(runs / "none-2-1", make_instances(0.3, 1))  # of other text
@@ -145,7 +152,7 @@ def test_a_decoding_without_scores_of_its_text_has_no_cell_and_another_system_ma
     others = {"Deep NMT": str(runs / "theirs" / "instances.log")}
     report({"runs": runs, **BY_COMET, "others": others})
     out, err = capsys.readouterr()
-    assert "2 runs have no scores by comet" in out
+    assert "2 runs have no comet: not drawn, no interval, no test" in out
     assert "none-2-1/segments/comet.json scores other text" in err
     found = {row["folder"]: row for row in rows(runs / "curves.csv")}
     assert {folder for folder, row in found.items() if not row["comet"]} == {"none-1-1", "none-2-1"}

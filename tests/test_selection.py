@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from made_up import ROOT, make_run
+from made_up import ROOT, evaluate_run, make_run, make_scores
 from simulmt.analysis.report import report
 from simulmt.analysis.tables.published import read_published
 from simulmt.errors import UserError
@@ -49,6 +49,13 @@ def test_the_best_on_the_development_set_within_each_range(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "no run" in out
     assert "no run" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_is_selected_by_its_development_set_for_other_text(tmp_path):
+    run = make_trained(tmp_path / "a", 0.1, (30, 30, 3.5))
+    evaluate_run(run, "t17", make_scores(40, 3.6), split="t17")
+    first, *_ = selected(tmp_path, test="t17")
+    assert (first["dev_BLEU"], first["test_BLEU"]) == ("30.0", "40.0")
 
 
 def test_a_run_counts_with_the_checkpoint_that_was_tested(tmp_path):

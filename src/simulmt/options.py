@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -80,7 +80,12 @@ SAME_RUN = (
     "plugins",  # the modules of parts, whose names in the configuration stay the same
     "sweep",  # which runs are retrained, and how often a failed run is repeated
 )
-"""Prefixes of the keys that do not affect training."""
+"""Keys that do not affect training, and neither do those below them."""
+
+
+def is_below(key: str, names: Iterable[str]) -> bool:
+    """Return True if a key is one of some names, or below one: `logger.mode` is below `logger`."""
+    return any(f"{key}.".startswith(f"{name}.") for name in names)
 
 
 def asked_of(make: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Any]:

@@ -83,8 +83,9 @@ def _read(chosen: ReportOptions) -> RunList:
         say(f"left out: {note}")
     runs = comparable(listed, chosen.runs)
     if missing := sum(run.resampled is None for run in runs):
-        why = INSTANCES if chosen.metric == "BLEU" else f"scores by {chosen.metric}"
-        say(f"{missing} runs have no {why}: no interval, no test, no paths")
+        bleu = chosen.metric == "BLEU"
+        why = f"no {INSTANCES}: no paths" if bleu else f"no {chosen.metric}: not drawn"
+        say(f"{missing} runs have {why}, no interval, no test")
     if chosen.oracle:
         runs[:] = read_oracle(chosen.oracle, runs)
     listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
@@ -194,7 +195,7 @@ def _draw(
     figure = draw_curve(curves, axis, chosen.metric, oracle, chosen.quality, width)
     save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}
-    names = lines.run_names([run for run in runs if run.folder in points])
+    names = lines.run_names(runs)
     places = {run.folder: place for place, run in enumerate(runs)}
     links, form = {}, _forms(runs)[chosen.metric]
     for folder, point in points.items():
@@ -211,7 +212,7 @@ def _draw(
 def _select(chosen: ReportOptions, runs: Sequence[Run], names: Mapping[str, str]) -> list[Row]:
     """Return a row for each mechanism and range."""
     latency = str(chosen.select).upper()
-    rows, unknown = select_runs(runs, names, latency, chosen.ranges)
+    rows, unknown = select_runs(chosen.runs, runs, names, latency, chosen.ranges)
     if unknown:
         why = f"averaged weights, or no {METRICS}"
         say(f"not selected from, without development figures ({why}): {', '.join(unknown)}")

@@ -28,13 +28,13 @@ from simulmt.data.subwords import load_tokenizer
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
-from simulmt.options import SAME_RUN, Config
+from simulmt.options import SAME_RUN, Config, is_below
 from simulmt.saved.trained import Trained, check_finite
 from simulmt.system.disk import read_json, write_json, writing
 
 CARD = "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "callbacks", "init_from", "init_freeze", "teacher")
-"""Prefixes of the options of training and machine, which an exported model leaves out."""
+"""Options of training and machine, which an exported model leaves out."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def write(
     """
     described = {
         "version": __version__,
-        "config": {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)},
+        "config": {k: v for k, v in trained.config.items() if not is_below(k, _NOT_THE_MODEL)},
         "manifest": asdict(trained.manifest),
         "needs": trained.needs,
     }

@@ -12,7 +12,7 @@ from typing import Literal
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
-from simulmt.options import SAME_RUN, Config, convert, flat_options
+from simulmt.options import SAME_RUN, Config, convert, flat_options, is_below
 from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.system.console import say
@@ -69,7 +69,7 @@ def differences(before: Config, after: Config) -> list[str]:
     return [
         f"{key} was {old.get(key)}, is {new.get(key)}"
         for key in {**old, **new}
-        if old.get(key) != new.get(key) and not key.startswith(SAME_RUN)
+        if old.get(key) != new.get(key) and not is_below(key, SAME_RUN)
     ]
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from simulmt.options import SAME_RUN
+from simulmt.options import SAME_RUN, is_below
 
 _LONGEST = 80
 _DIGITS = 8
@@ -27,7 +27,7 @@ def run_name(overrides: Sequence[str], name: object = None) -> str:
     # a sweep writes booleans as Python does
     lower = (re.sub(r"=(True|False)$", lambda m: m[0].lower(), each) for each in overrides)
     kept = sorted((each.lstrip("+~") for each in lower), key=_key)
-    kept = [each for each in kept if not _key(each).startswith(SAME_RUN)]
+    kept = [each for each in kept if not is_below(_key(each).replace("/", "."), SAME_RUN)]
     whole, made = _joined(kept), _readable(_without_folders(kept))
     if len(made) > _LONGEST:
         nested = sorted(_without_folders(kept), key=lambda override: "." in _key(override))

@@ -70,7 +70,9 @@ def word_staircase(instance: Instance) -> Staircase:
         columns=[*map(sheet.short, columns)],
         rows=[*map(sheet.short, target[:MOST])],
         delays=[min(delay, len(columns)) for delay in read[:MOST]],
-        heads=[Counter(place for place in row if 0 < place <= len(columns)) for row in heads],
+        heads=[
+            Counter(place for place in row if 0 < place <= len(columns)) for row in heads[:MOST]
+        ],
         left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
     )
 

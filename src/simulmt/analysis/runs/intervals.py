@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from simulmt.analysis.runs.ngrams import ORDER, bleu_counts
 from simulmt.decoding.instance import Instance, texts_of
-from simulmt.scoring.conventions import Convention
+from simulmt.scoring.conventions import Bleu, Convention
 from simulmt.scoring.score import sentence_dals
 
 SEED = 12345
 """The default of sacreBLEU."""
+_ORDER = 4  # of the longest n-grams that BLEU counts
 
 SentenceCounts = NDArray[np.float64]
 
@@ -79,10 +79,18 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Sentence
     These are the lengths of prediction and reference, the matched and all n-grams, DAL in words (a
     log has no subwords), and 1 if a word was written.
     """
-    _, references, predictions = zip(*map(texts_of, log), strict=True)
-    counts = bleu_counts(predictions, references, convention.bleu.of(log[0].writing))
+    metric = _bleu(convention.bleu.of(log[0].writing))
+    texts = map(texts_of, log)
+    scores = [metric.sentence_score(said, [meant]) for _, meant, said in texts]
+    counts = [[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores]
     written = [len(i.delays) > 0 for i in log]
     return np.column_stack([counts, sentence_dals(log, convention.clipped), written])
+
+
+@lru_cache
+def _bleu(kind: Bleu) -> BLEU:
+    """Return a metric for all runs; it remembers the tokens of the references."""
+    return BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True)
 
 
 def resample(counts: SentenceCounts, samples: int) -> Resampled:
@@ -94,7 +102,7 @@ def resample(counts: SentenceCounts, samples: int) -> Resampled:
     """
     sums = np.vstack([counts.sum(axis=0), draw_sentences(len(counts), samples) @ counts])
     bleus = [
-        BLEU.compute_bleu(grams[:ORDER], grams[ORDER:], said, meant, smooth_method="exp").score
+        BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], said, meant, smooth_method="exp").score
         for said, meant, *grams in sums[:, :-2].astype(int).tolist()
     ]
     return Resampled(np.array(bleus), sums[:, -2] / np.maximum(sums[:, -1], 1))

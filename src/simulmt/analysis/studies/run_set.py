@@ -56,7 +56,8 @@ class RunSet:
     @cached_property
     def data(self) -> Corpus:
         """The data that all runs were tested on, with word alignments where there are any."""
-        setup = Setup.of(read_json(self.folder / self.runs[0].home / CONFIG))
+        config = read_json(self.folder / self.runs[0].home / CONFIG)
+        setup = Setup.of(config.get("config", config))  # of an exported model it is an entry
         return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
     def decode(self, run: Path) -> tuple[list[Instance], list[int]]:
@@ -119,9 +120,12 @@ class RunSet:
         """Return the decoded test set, in words; with a split, check that its text is the split's.
 
         Raises:
-            UserError: `instances.log` is missing, corrupt or of another text.
+            UserError: `instances.log` is missing, corrupt, incomplete or of another text.
         """
         instances = read_instances(run.path / INSTANCES, run.scores.writing)
+        if len(instances) != (scored := run.scores.sentences):
+            where = f"{run.path}: {INSTANCES}"
+            raise UserError(f"{where} has {len(instances)} of {scored} sentences; decode again")
         known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
         for one in instances if split else ():
             if (one.index, (one.source, one.reference)) not in known:

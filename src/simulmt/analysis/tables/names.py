@@ -15,10 +15,10 @@ from dataclasses import replace
 from itertools import chain, takewhile
 
 from simulmt.analysis.runs.run import DIGEST, WEIGHTS, Run
-from simulmt.options import SAME_RUN
+from simulmt.options import SAME_RUN, is_below
 
 _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *(f"objective.{weight}" for weight in WEIGHTS))
-"""Prefixes of the keys that are in no name; `Run.dials` has the weights."""
+"""Keys that are in no name; `Run.dials` has the weights."""
 _ON_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
 _MACHINE = tuple(f"trainer.{key}" for key in _ON_MACHINE)
 _FIRST = ("mechanism.", "model.", "teacher.", "init_from", "trainer.")
@@ -80,7 +80,7 @@ def line_names(
         options = sorted(differing(alike), key=lambda key: not key.startswith(_FIRST))
         trained = {f"mechanism.{dial}" for run in alike for dial in run.traits.dials}
         dials = [key for key in options if key in trained and not keys]
-        usual = [k for k in options if k not in (*axis, *trained) and not k.startswith(_SAME)]
+        usual = [k for k in options if k not in (*axis, *trained) and not is_below(k, _SAME)]
         own = keys or [*kind, *_separating(usual, [run.options for run in alike])]
         for run in alike:
             words = _words(run, own, alike, show)
@@ -114,13 +114,17 @@ def differing(runs: Sequence[Run]) -> list[str]:
     """Return the options that are not the same in all runs, in their order in the configuration."""
     keys = dict.fromkeys(key for run in runs for key in run.options)
     values = {key: {str(run.options.get(key)) for run in runs} for key in keys}
-    return [k for k in keys if len(values[k]) > 1 and not k.startswith(_NO_DIFFERENCE)]
+    return [k for k in keys if len(values[k]) > 1 and not is_below(k, _NO_DIFFERENCE)]
 
 
 def effective_options(run: Run) -> frozenset[tuple[str, str]]:
-    """Return the options that affect the model, except the weights of `Run.dials`."""
-    left_out, options = (*_NO_DIFFERENCE, *_MACHINE), run.options.items()
-    return frozenset((k, str(value)) for k, value in options if not k.startswith(left_out))
+    """Return the options that affect the model, except the weights of `Run.dials`.
+
+    A text is known by its digest, wherever it is.
+    """
+    left_out = (*_NO_DIFFERENCE, *_MACHINE, *(_PLACE if DIGEST in run.options else ()))
+    options = run.options.items()
+    return frozenset((k, str(value)) for k, value in options if not is_below(k, left_out))
 
 
 def _separating(keys: Sequence[str], options: Sequence[Mapping[str, object]]) -> list[str]:

@@ -89,18 +89,19 @@ def curve_series(
     names = line_names(runs) if names is None else names
     lines: dict[str, list[Point]] = {}
     firsts: dict[str, Run] = {}
-    for first, *others in by_seed(runs):
-        group = [first, *others]
-        places = [(run.number(latency), run.number(run.metric)) for run in group]
-        latencies, qualities = zip(*places, strict=True)
-        if not all(map(math.isfinite, (*latencies, *qualities))):
+    for group in by_seed(runs):
+        places = {run.folder: (run.number(latency), run.number(run.metric)) for run in group}
+        measured = [run for run in group if all(map(math.isfinite, places[run.folder]))]
+        if not measured:
             continue
+        first, *others = measured
+        latencies, qualities = zip(*(places[run.folder] for run in measured), strict=True)
         alike = [run for run in runs if names[run.folder] == names[first.folder]]
         said = names[first.folder].split()
         dials = [dial for dial in changing_dials(first, alike) or first.dials() if dial not in said]
         label = ", ".join(dials).replace("lambda_", "λ").replace("lambda", "λ")
         across, up = (stdev(x) if others else 0.0 for x in (latencies, qualities))
-        folders = tuple(run.folder for run in group)
+        folders = tuple(run.folder for run in measured)
         point = Point(fmean(latencies), fmean(qualities), label, (across, up), folders)
         # a run lies on its own line, and on the line of its decodings
         decodings = [run for run in runs if run.home == first.home and not run.policy]

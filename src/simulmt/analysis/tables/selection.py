@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from operator import itemgetter
+from pathlib import Path
 
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.titles import title
@@ -11,7 +12,11 @@ from simulmt.files.metrics import read_columns
 
 
 def select_runs(
-    runs: Sequence[Run], names: Mapping[str, str], latency: str, ranges: Sequence[Sequence[float]]
+    folder: Path,
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    latency: str,
+    ranges: Sequence[Sequence[float]],
 ) -> tuple[list[Row], list[str]]:
     """Return, for each mechanism and range, the run with the best development BLEU.
 
@@ -19,6 +24,7 @@ def select_runs(
     first, runs without development figures, and further decodings are not selected.
 
     Args:
+        folder: The folder of the run directories.
         runs: All runs.
         names: The name of each run, by folder.
         latency: The latency of the ranges, such as DAL.
@@ -31,7 +37,7 @@ def select_runs(
     """
     # validation does not turn dials
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
-    dev = {run.folder: d for run in trained if (d := _tested_checkpoint(run, latency))}
+    dev = {run.folder: d for run in trained if (d := _tested_checkpoint(folder, run, latency))}
     several = len({run.model for run in trained}) > 1
     systems: dict[str, list[Run]] = {}
     for run in (run for run in trained if not run.offline):
@@ -53,7 +59,7 @@ def select_runs(
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
 
 
-def _tested_checkpoint(run: Run, latency: str) -> Row | None:
+def _tested_checkpoint(folder: Path, run: Run, latency: str) -> Row | None:
     """Return the development figures of a run's best checkpoint.
 
     The best checkpoint is the first validation with the highest `valid/selection` (`conf/trainer`).
@@ -62,7 +68,8 @@ def _tested_checkpoint(run: Run, latency: str) -> Row | None:
     names = ("valid/selection", "step", "valid/BLEU", f"valid/{run.unit}/{latency}")
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
-    valid = [row for row in read_columns(run.path, *names) if not any(map(math.isnan, row))]
+    rows = read_columns(folder / run.home, *names)
+    valid = [row for row in rows if not any(map(math.isnan, row))]
     best = max(valid, key=itemgetter(0), default=None)  # the first of equal ones
     if best is None:
         return None
