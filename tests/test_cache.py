@@ -150,6 +150,12 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
 
 
+def test_a_lock_of_another_user_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=PermissionError(13, "denied")))
+    with pytest.raises(UserError, match=r"the lock .*entry\.lock cannot be opened \(denied\)"):
+        Entry(tmp_path / "entry", lambda folder: {"a": 1}).record  # noqa: B018
+
+
 def test_a_line_break_within_a_line_is_an_error():
     """It would shift all lines after it, perhaps by as many on the other side."""
     with pytest.raises(UserError, match="line 2 of a corpus"):

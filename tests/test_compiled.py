@@ -1,7 +1,6 @@
 """`trainer.compile=true` changes nothing but rounding, and only in training steps."""
 
 from functools import partial
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,8 +12,7 @@ from simulmt.errors import UserError
 from simulmt.parts.builders import build_objective
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from simulmt.training import compiled as compiling
-from simulmt.training.compiled import check_compiler, compiled_model
+from simulmt.training.compiled import compiled_model
 from small_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
@@ -80,10 +78,3 @@ def test_models_that_go_token_by_token_are_not_compiled(name, tmp_path):
     overrides = [f"model={name}", "mechanism=soft", "trainer.compile=true"]
     with pytest.raises(UserError, match=f"model.name={name}.*compile=false"):
         train(configuration("train", *overrides), str(tmp_path))
-
-
-@pytest.mark.parametrize("error", [RuntimeError("\nNo compiler\n\ntrace"), OSError("No compiler")])
-def test_without_a_compiler_one_line_says_so(error, monkeypatch):
-    monkeypatch.setattr(compiling.torch, "compile", lambda _: Mock(side_effect=error))
-    with pytest.raises(UserError, match="No compiler"):
-        check_compiler("cpu")

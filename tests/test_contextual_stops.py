@@ -122,6 +122,12 @@ def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path
     oracle(configuration(*asked, *files, f"to={tmp_path / 'files'}"))
     one, other = (tmp_path / name / "test-epsilon1.json" for name in ("split", "files"))
     assert one.read_bytes() == other.read_bytes()
+    (tmp_path / "b").mkdir()
+    for side in ("zh", "ja"):
+        (tmp_path / "b" / f"test.{side}").write_text("好\n", encoding="utf-8")
+    others = [f"source={tmp_path}/b/test.zh", f"target={tmp_path}/b/test.ja"]
+    with pytest.raises(UserError, match=r"test-epsilon1\.json has .* sentences, the text 1"):
+        oracle(configuration(*asked, *others, f"to={tmp_path / 'files'}"))
     with pytest.raises(UserError, match="say where the lists of this text go, with to=DIR"):
         oracle(configuration(*asked, *files))
     other_checkpoint = tmp_path / "checkpoints" / "mine.ckpt"

@@ -89,6 +89,16 @@ def test_a_model_of_rounded_weights_is_nearly_the_same(kind, mechanism):
 
 
 @needs_vnni
+def test_models_that_share_weights_share_rounded_ones():
+    models, known = [zoo.model(zoo.options("soft")).float() for _ in range(2)], {}
+    models[1].load_state_dict(models[0].state_dict(), assign=True)
+    for model in models:
+        round_weights(model, known)
+    one, other = (m.encoder[0].self_attention.value.weight for m in models)
+    assert one is other
+
+
+@needs_vnni
 def test_layers_that_decide_keep_their_weights():
     model = zoo.model(zoo.options("itst"), 1).float()
     round_weights(model)

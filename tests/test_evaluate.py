@@ -4,8 +4,9 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,8 @@ from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import curve_series
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
+from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policy import DraftPolicy
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.options import construct
@@ -133,6 +136,24 @@ def test_a_dial_and_an_option_of_the_same_name_are_two_changes():
     chosen = ["checkpoint=x", "policy=newest_token", "policy.threshold=0.3", "++dial.threshold=0.6"]
     options = construct(EvaluateOptions, plain(configuration("evaluate", *chosen)), "")
     assert options.changes == {"policy": "newest_token", "threshold": 0.3, "dial.threshold": 0.6}
+
+
+def test_an_option_of_a_policy_may_have_a_name_of_ours(monkeypatch, tmp_path):
+    @dataclass(frozen=True)
+    class Own(DraftPolicy):
+        beam: int
+        rules: str
+
+        def commit(self, counts, drafts):
+            return 0
+
+    monkeypatch.setitem(POLICIES, "mine", Own)
+    config = plain(configuration("evaluate", "checkpoint=x"))
+    config["policy"] = {"name": "mine", "beam": 3, "rules": "a/b.json"}
+    options = construct(EvaluateOptions, config, "")
+    assert options.changes == {"policy": "mine", "policy.beam": 3, "rules": "a/b.json"}
+    trained = SimpleNamespace(path=tmp_path, home=tmp_path)
+    assert options.folder(trained).name == "test-policymine-policy.beam3-rulesa-b.json"
 
 
 def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tmp_path):

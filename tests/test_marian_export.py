@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,9 @@ def test_transformers_computes_and_writes_the_same(name, subwords, tmp_path):
         assert ids == [token for token in row.tolist() if token != subwords.vocabulary.pad]
         limit = 2 * len(ids) + 20
         source = torch.tensor([ids])
-        (written,) = model.generate(source, max_new_tokens=limit, forced_eos_token_id=None)
+        (written,) = model.generate(
+            source, max_new_tokens=limit, forced_eos_token_id=None, num_beams=1
+        )
         written = [token for token in written.tolist() if token not in (0, 2, 3)]
         assert written == hypothesis.tokens
         text = tokenizer.decode(written, skip_special_tokens=True)
@@ -104,6 +108,15 @@ def test_there_and_back_is_bit_equal(name, subwords, tmp_path):
     assert torch.equal(logits(again), logits(trained))
     text = SPLIT.sources[0]
     assert again.subwords.encode_source(text) == subwords.encode_source(text)
+
+
+@pytest.mark.parametrize(("beam", "written"), [(None, 5), (3, 3)])
+def test_the_usual_beam_is_written(beam, written, subwords, tmp_path):
+    trained = made(subwords, **MODELS["relu"])
+    setup = replace(trained.setup, decoding={**trained.setup.decoding, "beam": beam})
+    out.write(replace(trained, setup=setup), tmp_path / "folder")
+    config = json.loads((tmp_path / "folder" / "generation_config.json").read_text())
+    assert config["num_beams"] == written
 
 
 def test_an_imported_model_goes_back(tmp_path):

@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,11 +16,14 @@ import torch
 
 from commands import type_in
 from simulmt import parts
+from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policy import DraftPolicy
 from simulmt.errors import UserError
 from simulmt.files import plugins
 from simulmt.files.instances import read_instances
 from simulmt.parts import Parts
 from simulmt.programs.evaluate import evaluate
+from simulmt.programs.serve import policy_offers
 from small_runs import LONGER, ROOT, TINY, configuration
 
 OF_EVERY_KIND = '''
@@ -175,11 +180,32 @@ def test_what_is_no_plugin_is_refused_in_one_line(folder, monkeypatch, named, sa
     assert "\n" not in str(refused.value)
 
 
+@dataclass(frozen=True)
+class Named(DraftPolicy):
+    mode: str = "fast"
+
+    def commit(self, counts, drafts) -> int:
+        return 0
+
+
+def test_a_policy_with_text_is_not_for_the_page(tmp_path, monkeypatch):
+    (tmp_path / "with_text.py").write_text("")
+    (tmp_path / "conf" / "policy").mkdir(parents=True)
+    (tmp_path / "conf" / "policy" / "named.yaml").write_text("name: named\nmode: fast\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(POLICIES, "named", Named)
+    import_module("with_text")
+    offered = {offer.name for offer in policy_offers(["with_text"])}
+    assert "named" not in offered
+    assert "hold_n" in offered
+
+
 def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):
     monkeypatch.setattr(plugins, "installed", lambda: ("gone",))
     path = [*sys.path]
+    assert plugins.conf_folders([]) == {}, "the user may not need it"
     with pytest.raises(UserError, match=r"^installed plugin gone: there is no such"):
-        plugins.conf_folders([])
+        plugins.conf_folders(["gone"])
     assert sys.path == path, "only what the user names is looked for in the current directory"
 
 

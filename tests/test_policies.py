@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from simulmt.decoding.policies import (
     Retranslation,
     WaitK,
 )
-from simulmt.decoding.policy import Counts, Draft, Policy, Subword, likeliest
+from simulmt.decoding.policy import Counts, Draft, DraftPolicy, Policy, Subword, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model
@@ -264,6 +265,27 @@ def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> 
 def test_hold_n_holds_the_last_words() -> None:
     for n, written in ((0, 3), (2, 1), (3, 0), (7, 0)):
         assert HoldN(n=n).commit(Counts(3, 3, 0), [a_draft(["ab", "c", "de"])]) == written
+
+
+@dataclass(frozen=True)
+class Plain(DraftPolicy):
+    """Hold-n, or wait-n, as a user would write them: below 0 at the beginning."""
+
+    waits: bool
+
+    def most(self, counts: Counts) -> int | None:
+        return counts.words_read - 5 if self.waits else None
+
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+        return len(drafts[-1].words) - 5 * (not self.waits)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_less_than_no_word_is_no_word(waits: bool) -> None:
+    sentence, read = Sentence(Plain(waits)), Read(3, 3, ended=False)
+    sentence.take(a_draft(["a", "b", "c"]), read)
+    assert (sentence.words, sentence.written.tokens) == ([], [])
+    assert sentence.most(read) == (0 if waits else None)
 
 
 def test_local_agreement_writes_the_common_words() -> None:

@@ -99,6 +99,9 @@ def test_held_and_in_validation_only_whole_sentences_count() -> None:
     whole = held(made, batch, Moment(3, 100, DRAW))
     assert whole.total == an_objective()(made, batch, Moment(50, 100)).total
     assert whole.total < held(made, batch, Moment(50, 100, DRAW)).total
+    made.zero_grad()
+    whole.total.backward()
+    assert all(p.grad is not None for p in made.parameters()), "DDP needs all gradients"
 
 
 def test_another_mechanism_is_refused() -> None:

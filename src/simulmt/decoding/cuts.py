@@ -76,6 +76,12 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
             "sentences=model does not work with a multilingual model, whose source sentences begin "
             "with a tag of the target language: choose sentences=lines"
         )
+    vocabulary = model.vocabulary
+    if policy and vocabulary.pad == vocabulary.bos and model.boundary is None:  # drafts end by BOS
+        raise UserError(
+            "sentences=model does not work with an imported model that was not trained on "
+            "documents: choose sentences=lines, or train it (docs/streams.md)"
+        )
     if name == "pointer" and model.boundary is None:
         raise UserError(
             "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"

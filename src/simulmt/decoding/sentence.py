@@ -41,7 +41,9 @@ class Sentence:
 
     def most(self, read: Read) -> int | None:
         """The most words that may be written now; None for all, 0 if no draft is needed."""
-        return None if read.ended else self.policy.most(self._counts(read))
+        if read.ended or (most := self.policy.most(self._counts(read))) is None:
+            return None
+        return max(most, 0)
 
     def halts(self, read: Read, word: int, subword: Subword) -> bool:
         """True if the draft may end before a subword, which is not written now."""
@@ -58,8 +60,8 @@ class Sentence:
             return
         drafts = (*self._drafts, draft)
         most = self.most(read)
-        count = min(self.policy.commit(self._counts(read), drafts), len(draft.words))
-        count = count if most is None else min(count, most)
+        limit = len(draft.words) if most is None else min(most, len(draft.words))
+        count = max(min(self.policy.commit(self._counts(read), drafts), limit), 0)
         self.done = draft.ends and count == len(draft.words)
         words = draft.words[: count - self.done]
         self._write(draft.subwords[: sum(map(len, words))], read)

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import entry_points, packages_distributions, version
@@ -87,8 +88,17 @@ def broken(module: str, error: BaseException) -> UserError:
 
 
 def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
-    """Return the configuration folders of the installed plugins and of `modules`, by module."""
-    folders = {name: locate(name).parent / CONF for name in dict.fromkeys((*installed(), *modules))}
+    """Return the configuration folders of the installed plugins and of `modules`, by module.
+
+    An installed plugin that cannot be found is left out: the user may not need it.
+
+    Raises:
+        UserError: one of `modules` cannot be found.
+    """
+    folders = dict[str, Path]()
+    for name in dict.fromkeys((*installed(), *modules)):
+        with nullcontext() if name in modules else suppress(UserError):
+            folders[name] = locate(name).parent / CONF
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 

@@ -102,7 +102,14 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
 
 def _options(flag: str, words: Sequence[str]) -> Config:
     """The options of a policy, or dials, from the words after a flag, such as `n=2`."""
+    pairs = [word.partition("=") for word in words]
+    if not all(value for _, _, value in pairs):
+        raise UserError(f"{flag} {' '.join(words)}: give NAME=VALUE, such as k=5")
+    return {key: _value(text) for key, _, text in pairs}
+
+
+def _value(text: str) -> object:
     try:
-        return {key: json.loads(value) for key, _, value in (word.partition("=") for word in words)}
+        return json.loads(text)
     except ValueError:
-        raise UserError(f"{flag} {' '.join(words)}: give NAME=NUMBER, such as k=5") from None
+        return text

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from torch import nn
+from torch import Tensor, nn
 
 from simulmt.models.embedding import TiedEmbedding
 from simulmt.models.lstm import LSTM
@@ -14,7 +14,7 @@ FEWEST = 16
 """Layers with fewer outputs, such as those that decide to read, keep their weights."""
 
 
-def round_weights(model: nn.Module) -> None:
+def round_weights(model: nn.Module, rounded: dict[int, EightBit] | None = None) -> None:
     """Round the weights of linear layers and of the output layer, in place.
 
     An embedding keeps its weights, whose rows are looked up, and an LSTM those of its recurrence,
@@ -22,15 +22,24 @@ def round_weights(model: nn.Module) -> None:
 
     Args:
         model: in evaluation mode, on a CPU.
+        rounded: what was rounded before, by the address of its weights; new matrices are added.
 
     Raises:
         UserError: the processor has no 8-bit products.
     """
+
+    def of(weight: Tensor) -> EightBit:
+        place = weight.data_ptr()
+        if place not in known:
+            known[place] = EightBit.of(weight.detach())
+        return known[place]
+
+    known = {} if rounded is None else rounded
     kept = {lstm.recurrent for lstm in model.modules() if isinstance(lstm, LSTM)}
     for layer in {*model.modules()} - kept:
         if isinstance(layer, nn.Linear) and layer.out_features >= FEWEST:
-            rounded = EightBit.of(layer.weight.detach())
+            matrix = of(layer.weight)
             del layer.weight
-            layer.weight = rounded  # type: ignore[assignment]  # functional.linear takes it
+            layer.weight = matrix  # type: ignore[assignment]  # functional.linear takes it
         elif isinstance(layer, TiedEmbedding):
-            layer.output = EightBit.of(layer.weight.detach())
+            layer.output = of(layer.weight)

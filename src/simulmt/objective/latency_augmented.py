@@ -90,10 +90,10 @@ class LatencyAugmented(Objective):
         self.teacher = teacher
 
     def misfit(self, mechanism: Mechanism) -> str:
-        """Why the mechanism does not fit, if it gives a token several states; else empty."""
+        """Why the mechanism does not fit, if part of it would not be trained; else empty."""
         if mechanism.several_states:
             return "each token has several states; take objective=hmt"
-        return ""
+        return "nothing would train its confidence; take objective=sm2" * mechanism.confident
 
     def needs_delays(self) -> bool:
         """True if a latency weight is above 0, or a teacher knows when to write."""

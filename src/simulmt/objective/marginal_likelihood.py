@@ -11,8 +11,6 @@ reads less than before. E is the mean over the paths by their own probability: h
 are at their states does not count.
 """
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -62,10 +60,6 @@ class MarginalLikelihood(Objective):
     def grows(self) -> bool:
         """True if the latency has a weight."""
         return self.latency > 0
-
-    def weights(self, update: int) -> Mapping[str, float]:
-        """The weight of the latency."""
-        return {"latency": self.latency * self.strength(update)}
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
         """The losses of a batch."""

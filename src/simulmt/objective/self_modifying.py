@@ -62,7 +62,9 @@ class SelfModifying(Objective):
         strength, mask = self.strength(moment.update), batch.target_mask
         if moment.draw is None or strength == 0:
             losses = token_losses(whole.states, whole.output, batch.target, mask)
-            total = losses.smoothed(self.label_smoothing).sum()
+            assert whole.confidence is not None, "a confident model has a confidence"
+            unused = 0 * whole.confidence.sum()  # DDP wants a gradient of each parameter
+            total = losses.smoothed(self.label_smoothing).sum() + unused
             return Loss.of(batch, total, {"nll": losses.nll.sum()})
         seen = prefix(batch.source_mask, moment.draw)
         if model.extends and not model.reads_words:  # the states of the prefix are known

@@ -22,6 +22,10 @@ from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.conventions import check_bleu
 
+_SEARCH = ("beam", "length_penalty", "word_ms", "bleu")
+_OWN = (*_SEARCH, "sentences", "context", "cut", "weights")
+"""The options whose names and values are in the name of an evaluation."""
+
 
 @dataclass(frozen=True)
 class EvaluateOptions:
@@ -147,10 +151,11 @@ class EvaluateOptions:
     def changes(self) -> Config:
         """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
-        own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms", "bleu")}
+        own = {name: getattr(self, name) for name in _SEARCH}
         if policy.get("policy") == "from_file":
             policy["file"] = _named(Path(policy["file"]))
         dials = {f"dial.{k}" if k in policy else k: v for k, v in self.dial.items()}
+        policy = {f"policy.{k}" if k in _OWN else k: v for k, v in policy.items()}
         changed = {**policy, **dials, **own}
         if self.sentences:
             told = self.sentences in (STREAM, LINES, PUNCTUATION)
@@ -166,7 +171,7 @@ class EvaluateOptions:
 
     def folder(self, trained: Trained) -> Path:
         """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
-        changes = [f"{name}{value}" for name, value in self.changes.items()]
+        changes = [f"{k}{value}".replace("/", "-") for k, value in self.changes.items()]
         own = [] if trained.path.is_dir() else [trained.path.stem]  # a folder may be renamed
         return trained.home / EVALUATION / "-".join([self.named, *own, *changes])
 

@@ -16,6 +16,8 @@ from simulmt.data.sacrebleu_sets import is_test_set
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.recorded import check_text as check_recorded
+from simulmt.decoding.recorded import read_recorded
 from simulmt.errors import UserError
 from simulmt.files.instances import write_lists
 from simulmt.files.run_directory import tested_checkpoint
@@ -87,12 +89,15 @@ def _oracle(options: OracleOptions) -> None:
     usual = trained.path in (trained.home, tested_checkpoint(trained.home))
     own = [] if usual else [trained.path.stem]
     name = "-".join([name_of_text(options.split, options.source), *own])
+    paths = [folder / f"{name}-epsilon{epsilon:.12g}.json" for epsilon in options.epsilon]
+    for path in filter(Path.exists, paths):
+        check_recorded(read_recorded(path), split.sources, f"to={folder}: {path.name}")
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     found = stops(model, split, trained.subwords, options.epsilon, tokens)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for epsilon, instances in zip(options.epsilon, found, strict=True):
-        write_lists(folder / f"{name}-epsilon{epsilon:.12g}.json", instances)
+    for epsilon, path, instances in zip(options.epsilon, paths, found, strict=True):
+        write_lists(path, instances)
         rows.append({"epsilon": epsilon, **figures(instances, split)})
         say("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))
     say(f"{len(split):,} sentences; written: {write_rows(rows, folder / f'{name}.csv').parent}")

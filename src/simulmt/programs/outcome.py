@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.errors import UserError
+from simulmt.programs.command import in_one_line
 from simulmt.programs.plain import plain
 from simulmt.system.console import console, say
 from simulmt.system.disk import read_record, replacing, write_json
@@ -100,7 +102,16 @@ class SweepEnd(Callback):
 
         Raises:
             SystemExit: if a run of the sweep is not finished, with 1; with 2 if all were rejected.
+                Hydra would turn an exception of another kind into a warning.
         """
+        try:
+            with in_one_line():
+                self._end(config)
+        except Exception:
+            traceback.print_exc()
+            sys.exit(1)
+
+    def _end(self, config: DictConfig) -> None:
         # seconds to import, and every run makes this object
         from simulmt.analysis.report import report  # noqa: PLC0415
         from simulmt.programs.sweep import finish_postponed  # noqa: PLC0415

@@ -99,10 +99,12 @@ def serve(cfg: DictConfig) -> None:
 def _sessions(options: ServeOptions) -> Sessions:
     """Load the models, and return the sessions that use them: of one pane or, if asked, of two."""
     offers = policy_offers(options.plugins)
-    settings = [_setting(0, options.policy, options.dial)]
+    settings = [_setting(0, completed("policy", options.policy, offers), options.dial)]
     if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
-        settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
+        settings.append(
+            _setting(model, completed("policy2", options.policy2, offers), options.dial2)
+        )
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models, cut = [], options.cut if options.sentences == STREAM else None
     for path in places:
@@ -141,24 +143,32 @@ def examples(trained: Trained) -> list[str]:
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     """Return the policies of simulmt, of installed plugins and of `plugins`.
 
-    Those with an option that has no default, such as a file, are not for a page.
+    Those with an option that is no number, or has no default, are not for a page.
     """
-    folders = [HOME / CONF, *conf_folders(plugins).values()]
+    loaded = (folder for name, folder in conf_folders(plugins).items() if name in sys.modules)
+    folders = [HOME / CONF, *loaded]  # a plugin that failed has had its warning
     paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
-    return sorted(offers, key=lambda offer: offer.name != OWN)
+    numbers = (int, float, type(None))
+    fit = [offer for offer in offers if all(type(o.value) in numbers for o in offer.options)]
+    return sorted(fit, key=lambda offer: offer.name != OWN)
 
 
-def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
+def completed(option: str, policy: object, offers: Sequence[PolicyOffer]) -> Config:
     """Return the options of a policy that a user wrote as a name, or as a name and some options.
 
     None means the model's own decision.
 
+    Args:
+        option: `policy` or `policy2`, for the message.
+        policy: as written.
+        offers: the policies that a page offers.
+
     Raises:
-        UserError: there is no such policy.
+        UserError: there is no such policy among the offers.
     """
     given = policy if isinstance(policy, dict) else {"name": OWN if policy is None else policy}
-    offer = pick({one.name: one for one in offers}, given.get("name"), "policy2")
+    offer = pick({one.name: one for one in offers}, given.get("name"), option)
     return {option.name: option.value for option in offer.options} | given
 
 

@@ -64,8 +64,8 @@ def joint_teacher(encoder: str, lambda_kd: Weight, config: Configuration) -> Bui
             f"teacher=joint with model.name={config.model['name']}, which has only one kind of "
             "encoder: choose model=transformer, incremental_transformer or rnmt_plus"
         )
-    student = {k: v for k, v in config.model.items() if k != "average_embedding"}
-    options = student | {"encoder": encoder}
+    own = ("average_embedding", "boundaries", "history")
+    options = {k: v for k, v in config.model.items() if k not in own} | {"encoder": encoder}
     outline_model(options, FULL)
 
     def build(data: RunData) -> Teacher:

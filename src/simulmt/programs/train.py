@@ -23,6 +23,7 @@ from simulmt.files.instances import write_instances
 from simulmt.models.model import Model
 from simulmt.parts import needed_by
 from simulmt.parts.builders import build_model, build_objective
+from simulmt.parts.configuration import Configuration
 from simulmt.programs.data import RunData
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
@@ -143,7 +144,7 @@ def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationMo
     model = build_model(config.model, mechanism, data.subwords.vocabulary)
     if start is not None:
         check_manifest(start.manifest, data.manifest, [])
-    frozen = _start_from(start, model, config.init_freeze) if start else Frozen()
+    frozen = _start_from(start, model, config) if start else Frozen()
     teacher = run.build_teacher(data)
     objective = build_objective(config.objective, teacher)
     say(f"{type(model).__name__} with {mechanism.name}: {count_parameters(model):,} parameters")
@@ -160,14 +161,16 @@ def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationMo
     )
 
 
-def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
-    """Load the parameters of another run that match the model's, and print how many do.
+def _start_from(start: Trained, model: Model, config: Configuration) -> Frozen:
+    """Load the parameters of another run that match the model's, and print what differs.
 
     Returns:
-        The parameters that are frozen in the first `freeze` updates; none if all were loaded.
+        The parameters that are frozen in the first `init_freeze` updates; none if all were loaded.
     """
-    found = checkpoint.load_matching(model, start)
+    found, freeze = checkpoint.load_matching(model, start), config.init_freeze
     say(f"{found} start from {start.path}")
+    if changed := resume.differences({"model": start.setup.model}, {"model": config.model}):
+        say(f"options that differ there: {', '.join(changed)}")  # shapes do not tell, such as heads
     for reason, names in (("absent from", found.absent), ("of another shape in", found.reshaped)):
         parts = dict.fromkeys(".".join(name.split(".")[:3]) for name in names)
         if names:

@@ -21,6 +21,7 @@ from simulmt.files.run_directory import run_of
 from simulmt.models.eight_bit import Precision, round_weights
 from simulmt.models.model import Model
 from simulmt.models.projection import by_columns
+from simulmt.ops.eight_bit import EightBit
 from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
 from simulmt.parts.builders import build_corpus, build_mechanism, outline_model
@@ -142,10 +143,15 @@ class Trained:
             warn(demands.unsuited)
         if self.precision == "int8":
             fill(model, self.weights, self.path, assign=True)
-            round_weights(model)
+            round_weights(model, self._rounded)
         else:
             fill(model, self._by_columns, self.path, assign=True)
         return model.eval()
+
+    @cached_property
+    def _rounded(self) -> dict[int, EightBit]:
+        """The rounded weights; all models that are built share them."""
+        return {}
 
     @cached_property
     def _by_columns(self) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """The lock for work that one process at a time may do: an entry of a cache, a run, a job."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from simulmt.system.console import say
 
 _REMINDER = 600
 """Seconds between two lines about waiting for a lock."""
+_WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EROFS}
+"""The errors of a file system without locks, or without writing."""
 
 
 class BusyError(UserError):
@@ -34,9 +37,10 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
 
     Raises:
         BusyError: another process holds the lock, and `waits` is False; the message names it.
+        UserError: the lock is another user's.
     """
     file = lock_of(place)
-    lock, timeout = FileLock(file), 0
+    lock, timeout = FileLock(file, fallback_to_soft=False), 0
     while not lock.is_locked:
         try:
             lock.acquire(timeout, poll_interval=0.2)
@@ -46,7 +50,12 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
                 raise BusyError(f"{holder} is working on {place}; wait for it") from None
             say(f"waiting: {holder} is working on {place}")
             timeout = _REMINDER
-        except (OSError, NotImplementedError):  # a file system without locks
+        except NotImplementedError:  # a system without locks
+            break
+        except OSError as error:
+            if error.errno not in _WITHOUT_LOCKS:
+                why = f"the lock {file} cannot be opened ({error.strerror})"
+                raise UserError(f"{why}: check its owner and permissions") from None
             break
     try:
         if lock.is_locked:

@@ -56,7 +56,7 @@ class SimultaneousDecoding(pl.Callback):
         assert isinstance(pl_module, TranslationModule)
         instances = self.decoder(pl_module.model)
         scores = score(instances, None)
-        in_force = pl_module.objective.at_full_weight(trainer.global_step)
+        in_force = pl_module.objective.at_full_weight(trainer.global_step - 1)
         chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
         pl_module.log_dict(flat_scores(scores, "valid") | chosen_by, prog_bar=True)
         if trainer.is_global_zero:

@@ -9,7 +9,6 @@ from annotated_types import Ge
 from simulmt.errors import UserError
 from simulmt.options import Config, Count, Few, Natural
 from simulmt.system.processes import cores
-from simulmt.training.compiled import check_compiler
 from simulmt.training.lightning_arguments import check_arguments
 
 
@@ -54,7 +53,7 @@ class TrainingPlan:
             check_arguments(self.lightning)
 
     def check_machine(self) -> None:
-        """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
+        """Reject what this machine lacks: a GPU, processes or threads."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
@@ -66,5 +65,3 @@ class TrainingPlan:
             if chosen > most:
                 there = f"{most} {what} can be used here; use {most} or fewer"
                 raise UserError(f"trainer.{name}={chosen}, but {there}")
-        if self.compile:
-            check_compiler(self.accelerator)

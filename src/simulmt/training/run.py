@@ -116,10 +116,11 @@ def fit(
         return None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
+    validated = len(step_checkpoints(folder))
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     update = load_weights(module.model, checkpoint)
-    mean = f"the mean of the last {average} validated checkpoints"
+    mean = f"the mean of the last {min(average, validated)} validated checkpoints"
     best = f"update {update:,}, the best on the development set"
     print_line(f"testing {mean if average > 1 else best}")
     return checkpoint

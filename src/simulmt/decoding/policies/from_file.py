@@ -95,8 +95,8 @@ class FromFile(DraftPolicy):
     def demands(self, mechanism: Mechanism) -> Demands:
         """That it is asked for the policy of each sentence."""
         return Demands(
-            "it replays the sentences of a text by their number: use evaluate.py, without word_ms "
-            "and sentences"
+            "it replays the sentences of a text by their number: use evaluate.py, without word_ms, "
+            "context and sentences"
         )
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:

@@ -12,6 +12,7 @@ from simulmt.data.subwords import SUBWORDS
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
+from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config, flat_options
 from simulmt.saved.exported import CARD, new_folder
@@ -92,7 +93,7 @@ def _generation(decoding: Config, vocabulary: Vocabulary) -> Config:
         "forced_eos_token_id": vocabulary.eos,
         "pad_token_id": vocabulary.pad,
         "max_length": _LONGEST,
-        "num_beams": decoding.get("beam") or 1,
+        "num_beams": decoding.get("beam") or Transformer.usual_beam,
     }
 
 
