@@ -150,7 +150,7 @@ def test_a_logger_by_target_gets_the_metrics(tmp_path, cache, monkeypatch):
         ),
         ("callbacks={a:{_target_:json.loads,s:'1'}}", "callbacks.a._target_ is json.loads, but"),
         ("callbacks={a:{b:c}}", "callbacks.a._target_ is None"),
-        ("+logger._target_=json.loads", "Logger: loads() missing 1 required positional argument"),
+        ("logger._target_=json.loads", "Logger: loads() missing 1 required positional argument"),
     ],
 )
 def test_what_is_no_callback_or_logger_ends_in_one_line(word, said, tmp_path, cache):

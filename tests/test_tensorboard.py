@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from simulmt.files.instances import read_instances
 from simulmt.programs.train import train
-from simulmt.training.loggers import choose_logger
+from simulmt.training.tensorboard import TensorBoard
 from small_runs import SMALL, configuration, metrics
 
 CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2", "logger=tensorboard", "ckpt_path=last"]
@@ -66,9 +66,8 @@ def test_translations_are_shown_word_for_word(logged, events):
 
 
 def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
-    open_logger = choose_logger({"kind": "tensorboard"})
     for first, resume_at in ((0, None), (2, 2)):
-        logger = open_logger(tmp_path, resume_at, None)
+        logger = TensorBoard(tmp_path, resume_at, None)
         for step in range(first, 4):
             logger.log_metrics({"loss": step + first}, step)
         logger.finalize("failed")
@@ -77,7 +76,7 @@ def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
 
 
 def test_markup_in_a_translation_stays_text(tmp_path):
-    logger = choose_logger({"kind": "tensorboard"})(tmp_path, None, None)
+    logger = TensorBoard(tmp_path, None, None)
     evil = "a | b <script>*x*</script> [y](z) `c` & # \\|"
     logger.show_table("t", [["text"], [evil]], 0)
     logger.finalize("failed")

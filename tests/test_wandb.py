@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import wandb
-from pytorch_lightning.loggers import WandbLogger
+from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
+from simulmt.programs.targets import make_target
 from simulmt.programs.train import train
-from simulmt.training.loggers import choose_logger
 from simulmt.training.weights_and_biases import wandb_name
 from small_runs import ROOT, SMALL, configuration
 
@@ -90,7 +90,7 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
     config = Configuration.of(plain(configuration("train", "logger=wandb")))
     assert config.logger["mode"] == mode
-    opened = choose_logger(config.logger)(tmp_path, None, config)
+    opened = make_target(config.logger, "logger", Logger)(tmp_path, None, config)
     opened.close(failed=False)
     out, err = capfd.readouterr()
     assert out.startswith("W&B logs offline" + " (No API key" * (mode == "online"))

@@ -14,12 +14,10 @@ from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.parts import builders
 from simulmt.parts.configuration import Configuration
-from simulmt.programs.targets import TARGET
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.conventions import check_bleu
-from simulmt.training.loggers import OpenLogger, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.plan import TrainingPlan
 
@@ -42,7 +40,6 @@ class RunSpec:
     data: builders.Data
     build_teacher: BuildTeacher
     adam: Adam
-    open_logger: OpenLogger | None
     search: Search
     sweep: SweepOptions
 
@@ -82,7 +79,6 @@ class RunSpec:
             data=data,
             build_teacher=choose_teacher(config),
             adam=make_adam(config.optim),
-            open_logger=None if TARGET in config.logger else choose_logger(config.logger),
             search=builders.build_search(config.decoding, model),
             sweep=construct(SweepOptions, config.sweep, "sweep"),
         )

@@ -5,6 +5,7 @@ Configurations in checkpoints, run directories and exported folders are plain va
 instantiates them.
 """
 
+from functools import partial
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -17,7 +18,7 @@ TARGET = "_target_"
 
 
 def make_target(options: Config, where: str, kind: type) -> Any:
-    """Return the object that Hydra makes of options with a `_target_`.
+    """Return the object that Hydra makes of options with a `_target_`, or what makes it later.
 
     Args:
         options: `_target_` and the arguments of the class or function that it names.
@@ -33,6 +34,6 @@ def make_target(options: Config, where: str, kind: type) -> Any:
     except InstantiationException as error:
         why = " ".join(str(error.__cause__ or error).split())
         raise UserError(f"{where}: {options.get(TARGET)} makes no {what}: {why}") from None
-    if not isinstance(made, kind):
+    if not isinstance(made, (kind, partial)):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
     return made

@@ -109,7 +109,7 @@ def _train(
     config, plan, tokens = run.config, run.plan, run.data.batch_tokens
     added = (config.callbacks or {}).items()
     callbacks = [make_target(options, f"callbacks.{name}", Callback) for name, options in added]
-    extra = make_target(config.logger, "logger", Logger) if TARGET in config.logger else None
+    extra = make_target(config.logger, "logger", Logger) if config.logger.get(TARGET) else None
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = RunData.read(run.data, config.cache.expanduser())
@@ -127,8 +127,7 @@ def _train(
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
         _describe(folder, run, data, record, start.path if start else None)
-    open_extra = (lambda *_: extra) if extra else run.open_logger
-    with open_loggers(open_extra, folder, step, config) as loggers:
+    with open_loggers(extra, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, callbacks, same, environment)
         if not (chosen := fit(trainer, module, batches, ckpt)):

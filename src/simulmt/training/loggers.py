@@ -2,37 +2,20 @@
 
 import csv
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from simulmt.errors import UserError
 from simulmt.files.metrics import read_metrics
 from simulmt.files.run_directory import METRICS
-from simulmt.options import Config, asked_of, check_options, pick
 from simulmt.parts.configuration import Configuration
 from simulmt.system.disk import replacing, writing
 from simulmt.system.ending import is_first
 from simulmt.training.board import Board
-from simulmt.training.tensorboard import TensorBoard
-from simulmt.training.weights_and_biases import WeightsAndBiases
-
-OpenLogger: TypeAlias = Callable[[Path, int | None, Configuration], Logger]
-"""Opens a logger.
-
-The arguments are the run directory, the update at which the run resumes (None for a new run), and
-the configuration."""
-LOGGERS: dict[str, Callable[..., Logger] | None] = {
-    "csv": None,
-    "tensorboard": TensorBoard,
-    "wandb": WeightsAndBiases,
-}
 
 
 class MetricsFile(Logger):
@@ -82,33 +65,25 @@ class MetricsFile(Logger):
         """Do nothing: the run directory holds the resolved configuration already."""
 
 
-def choose_logger(options: Config) -> OpenLogger | None:
-    """Return what opens the logger of a `conf/logger` group without `_target_`.
-
-    None stands for the CSV file alone.
-
-    Raises:
-        UserError: an option is unknown, missing or out of range, or tensorboard is not installed.
-    """
-    make = pick(LOGGERS, options.get("kind"), "logger.kind")
-    asked = asked_of(make, ["folder", "resume_at", "config"]) if make else {}
-    chosen = check_options(options, {"kind": str, **asked}, "logger")
-    if make is TensorBoard and find_spec("tensorboard") is None:
-        raise UserError(
-            "logger=tensorboard needs the package tensorboard, which is not installed: "
-            'pip install "simulmt[tensorboard]"'
-        )
-    return make and partial(make, **{name: chosen[name] for name in asked})
-
-
 @contextmanager
 def open_loggers(
-    open_extra: OpenLogger | None, folder: Path, resume_at: int | None, config: Configuration
+    extra: Logger | partial[Logger] | None,
+    folder: Path,
+    resume_at: int | None,
+    config: Configuration,
 ) -> Iterator[list[Logger]]:
-    """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
+    """Open the CSV file and, on the first process, another logger; close both in any case.
+
+    Args:
+        extra: the other logger, or what makes it from the arguments that follow.
+        folder: the run directory.
+        resume_at: the update at which the run resumes; None for a new run.
+        config: the configuration of the run.
+    """
     loggers: list[Logger] = [MetricsFile(folder, resume_at)]
-    if open_extra and is_first():
-        loggers.append(open_extra(folder, resume_at, config))
+    if extra and is_first():
+        made = extra(folder, resume_at, config) if isinstance(extra, partial) else extra
+        loggers.append(made)
     status = "failed"
     try:
         yield loggers

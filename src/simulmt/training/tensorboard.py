@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import tensorboard  # noqa: F401  (Lightning would miss it late)
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from simulmt.files.metrics import read_columns

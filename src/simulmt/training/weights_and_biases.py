@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import wandb
 from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
@@ -41,8 +42,6 @@ class WeightsAndBiases(Board, WandbLogger):
         project: str,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
-        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
-
         start = partial(
             wandb.init,
             project=project,
@@ -75,8 +74,6 @@ class WeightsAndBiases(Board, WandbLogger):
 
     def show_results(self, folder: Path, step: int) -> None:
         """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
-        import wandb  # noqa: PLC0415
-
         self.log_image("test/path", images=[str(folder / PICTURE)])
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
