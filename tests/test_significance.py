@@ -74,6 +74,7 @@ def test_lines_are_compared_where_both_have_points_on_either_side():
         ("b", 4, "b-4 | a-2.5; a-4.5"),
         ("a", 5, "a-5 | b-4; b-9"),
     ]
+    assert [(row["gap_one"], row["gap_other"]) for row in found] == [(3, 2), (0, 2), (0, 5)]
     assert found == list(compare(other, one, DALS))
     for row in found:
         both = [line.quality(at(row["DAL"])) for line in (one, other)]

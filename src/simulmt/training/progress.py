@@ -43,15 +43,6 @@ class TrainingBar(RichProgressBar):
         """Return a bar for the batches of an epoch; its figures follow."""
         return [BarColumn(bar_width=18)]
 
-    @property
-    def total_train_batches(self) -> int | float:
-        """The batches of an epoch.
-
-        Lightning counts the updates left, which are fewer than the batches done when a run resumes
-        within an epoch.
-        """
-        return self.trainer.num_training_batches
-
 
 @dataclass(eq=False)
 class ProgressLines(Checkpoint):

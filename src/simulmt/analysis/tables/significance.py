@@ -17,12 +17,12 @@ def columns(metric: str) -> tuple[str, ...]:
     """Return the columns of `significance.csv`."""
     both = ("one", "other", "DAL", "DAL_one", "DAL_other", f"{metric}_one", f"{metric}_other")
     tested = ("difference", "difference_low", "difference_high", "p", "p_holm")
-    return (*both, *tested, "seeds_one", "seeds_other", "folders")
+    return (*both, *tested, "gap_one", "gap_other", "seeds_one", "seeds_other", "folders")
 
 
 def columns_at(metric: str) -> tuple[str, ...]:
     """Return the columns of `matched.csv`."""
-    return ("line", "DAL", metric, f"{metric}_low", f"{metric}_high", "seeds")
+    return ("line", "DAL", metric, f"{metric}_low", f"{metric}_high", "gap", "seeds")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class ResampledLine:
         return self.points[left : right + 1] if dals[0] <= dal <= dals[-1] else []
 
 
+def _gap(points: Sequence[ResampledPoint]) -> float:
+    """Return the words of DAL between the first and the last of some points."""
+    return points[-1].dal - points[0].dal
+
+
 def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[ResampledLine]:
     """Return the lines of the runs that have a log.
 
@@ -98,7 +103,7 @@ def quality_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Ro
                 mean = around[0].mean
                 at = mean.dal if single else np.full_like(mean.dal, dal)
                 found, seeds = line.quality(at), min(len(point.folders) for point in around)
-                values = (line.name, dal, found[0], *middle(found[1:]), seeds)
+                values = (line.name, dal, found[0], *middle(found[1:]), _gap(around), seeds)
                 rows.append(dict(zip(columns_at(line.metric), values, strict=True)))
     return rows
 
@@ -152,9 +157,10 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
             continue
         dal_of = (x.points[0].dal if len(x.points) == 1 else dal[0] for x in lines)
         difference = high - low
-        seeds_one, seeds_other = (min(len(point.folders) for point in side) for side in sides)
+        seeds = (min(len(point.folders) for point in side) for side in sides)
         folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
         figures = (dal[0], *dal_of, high[0], low[0], difference[0], *middle(difference[1:]))
-        tested = (p_value(difference[1:]), None, seeds_one, seeds_other, " | ".join(folders))
+        gaps = (0.0 if two else _gap(side) for side in sides)
+        tested = (p_value(difference[1:]), None, *gaps, *seeds, " | ".join(folders))
         values = (better.name, worse.name, *figures, *tested)
         yield dict(zip(columns(better.metric), values, strict=True))
