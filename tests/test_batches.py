@@ -130,6 +130,7 @@ def test_resuming_with_other_settings_is_an_error(lengths):
         (loader(lengths, seed=1, world_size=2), state),
         (loader(lengths[1:] * 2, seed=1), state),
         (loader(lengths, seed=1), {"epoch": 0}),
+        (loader(lengths.flip(0), seed=1), state),
     ):
         with pytest.raises(UserError, match="resume"):
             other.load_state_dict(given)

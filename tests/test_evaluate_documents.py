@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
 import sys
@@ -311,3 +312,8 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     group = values(configuration("train", *options(tmp_path)))["data"]
     with pytest.raises(UserError, match="1 lines of a document have an empty side"):
         build_corpus(group).splits["train"]
+    (tmp_path / "train.de").write_text("a\na\nb\n")
+    packed = gzip.compress((tmp_path / "train.docid").read_bytes())
+    (tmp_path / "train.docid").unlink()
+    (tmp_path / "train.docid.gz").write_bytes(packed)
+    assert build_corpus(group).splits["train"].documents == {"1": range(3)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,14 @@ def test_batches_are_streams(name, trained_folder):
         assert " ".join(words + translator.finish()) == subwords.decode(hypothesis.tokens)
         assert translator.stream.written == hypothesis
     assert early
+
+
+def test_a_model_of_several_source_languages_is_imported(tmp_path):
+    folder = write_folder(tmp_path / "folder", codes=CODES)
+    path = folder / "tokenizer_config.json"
+    described = json.loads(path.read_text()) | {"source_lang": "cat+oci+spa"}
+    path.write_text(json.dumps(described))
+    assert marian.read(folder, "fra").manifest.source_language == "mul"
 
 
 def test_delays_count_the_words_of_the_text(tmp_path):

@@ -64,6 +64,17 @@ def test_unknown_characters_are_visible(subwords: Subwords) -> None:
     assert len(subwords.words_touched(ids).ends) == 3
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["he said <unk> to <s> me </s>", "x <pad> y", "a = {b} \u2585 \u03a9", "x ; y \0 \u03a8"],
+)
+def test_what_sentencepiece_would_drop_has_its_characters(line: str) -> None:
+    more = "the quick brown fox jumps over a lazy dog and runs"
+    own = Subwords.train([line, more] * 20, 60, "bpe")
+    kept = line.replace("\u2585", "\u2047").replace("\0", "\u2047")
+    assert own.decode(own.encode(line)) == kept
+
+
 def check_words(subwords: Subwords, ids: list[int]) -> None:
     words = subwords.decode(ids).split()
     touched = subwords.words_touched(ids)

@@ -1,5 +1,6 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,6 +53,7 @@ class BucketBatches:
         self._seed, self._world_size, self._rank = seed, world_size, rank
         self._steps = -(-len(self._batches(0)) // (world_size * multiple)) * multiple
         self.settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
+        self.settings["lengths"] = zlib.crc32(lengths.numpy().tobytes())  # of windows, too
 
     def __len__(self) -> int:
         """Return the steps of an epoch on this rank."""

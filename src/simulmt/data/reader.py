@@ -18,7 +18,7 @@ from simulmt.data.pairs import FilePair, PairBlock, clean, find_pairs, raw_block
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
-from simulmt.data.text import NORMALISATION
+from simulmt.data.text import ENDINGS, NORMALISATION
 from simulmt.data.workers import in_order
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
@@ -126,8 +126,10 @@ def read_text(
         else:
             files = find_pairs(folder, stem, source, target)
         limit = max_words if split == "train" and not documents else None
-        pairs, docids = read_pairs(files, limit, cache, writing), folder / f"{stem}.docid"
-        return with_documents(pairs, docids) if documents and docids.exists() else pairs
+        pairs = read_pairs(files, limit, cache, writing)
+        docids = (folder / f"{stem}.docid{ending}" for ending in ENDINGS)
+        found = next(filter(Path.exists, docids), None) if documents else None
+        return with_documents(pairs, found) if found else pairs
 
     return Corpus(name, source, target, LazySplits(read))
 

@@ -13,9 +13,9 @@ from simulmt.data.text import normalise
 
 
 @cache
-def _marks() -> str:
+def _marks() -> frozenset[str]:
     """The characters of Unicode's category P."""
-    return "".join(c for c in map(chr, range(0x110000)) if unicodedata.category(c)[0] == "P")
+    return frozenset(c for c in map(chr, range(0x110000)) if unicodedata.category(c)[0] == "P")
 
 
 def without_marks(line: str) -> str:
@@ -24,7 +24,13 @@ def without_marks(line: str) -> str:
     >>> without_marks("Nein, sagt er - und geht's an.")
     "Nein sagt er und geht's an"
     """
-    return " ".join(filter(None, (word.strip(_marks()) for word in line.split()))) or line
+    return " ".join(filter(None, map(_bare, line.split()))) or line
+
+
+def _bare(word: str) -> str:
+    """The word without punctuation marks at its edges."""
+    marks = _marks()
+    return word.strip("".join({*word} & marks)) if marks.intersection((word[0], word[-1])) else word
 
 
 def as_recognised(split: Split, unpunctuated: float, lowercased: float) -> Split:
@@ -54,5 +60,5 @@ def _moved(links: list[tuple[int, ...]], line: str, bare: bool) -> list[tuple[in
     """The links of a line, if `bare` without marks: those to a mark go to the word before it."""
     if not bare or without_marks(line) == line:
         return links
-    places = [0, *accumulate(int(word.strip(_marks()) != "") for word in line.split())]
+    places = [0, *accumulate(int(_bare(word) != "") for word in line.split())]
     return [tuple(sorted({places[link] for link in own} - {0})) for own in links]

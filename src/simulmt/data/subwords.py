@@ -1,6 +1,7 @@
 """One SentencePiece model for both languages, and the kind of subwords that files hold."""
 
 import io
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -139,9 +140,15 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
     return text
 
 
+def _kept(line: str) -> str:
+    """A line without what SentencePiece drops from training text, some of it with its line."""
+    line = line.replace("\u2585", " ").replace("\0", " ")
+    return re.sub("<(unk|/?s|pad)>", r"< \1>", line) if "<" in line else line
+
+
 def _trained(sentences: Iterable[str], options: Config) -> bytes:
     """A serialised model; UserError if the text does not suit the options, or there is none."""
-    lines = filter(str.strip, sentences)
+    lines = filter(str.strip, map(_kept, sentences))
     first = next(lines, None)
     if first is None:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")

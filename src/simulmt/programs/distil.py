@@ -231,6 +231,9 @@ class Distillation:
         stems = " (VALID and TEST are the stems of your files there)" if options.source else ""
         if sides := self.teacher.subwords.writing.sides:
             given["characters"] = f"[{','.join(sides)}]"
+        own = dict(self.teacher.setup.data)
+        own |= {"max_words": options.max_words} if options.source else {}
+        given |= {key: own[key] for key in ("max_words", "bleu") if own.get(key) is not None}
         given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
         words = shlex.join(f"data.{key}={value}" for key, value in given.items())
         print(f"to train on it{stems}: simulmt train mechanism=wait_k data=text {words}")

@@ -3,10 +3,19 @@
 Each has the default that transformers takes for a missing field; all other fields are ignored.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from simulmt.errors import UserError
 from simulmt.options import Config
@@ -93,7 +102,14 @@ def _text_of(piece: object) -> object:
 
 
 _Piece = Annotated[str, BeforeValidator(_text_of)]
-_Language = Annotated[str, Field(pattern=r"^[\w-]{1,40}$")]
+
+
+def _one_code(code: str) -> str:
+    """Return a code; `mul` for several, as in `cat+oci+spa`."""
+    return code if re.fullmatch(r"[\w-]{1,40}", code) else "mul"
+
+
+_Language = Annotated[str, AfterValidator(_one_code)]
 
 
 class TokenizerFields(_Fields):
