@@ -80,8 +80,9 @@ def test_two_sweeps_at_once_share_the_work(whole, tmp_path):
     ]
     said = "".join(each.communicate(timeout=500)[0] for each in both)
     assert [each.returncode for each in both] == [0, 0]
-    for number in ("0", "1"):
-        ends = re.findall(rf"^{number}: (trained|skipped|resumed|failed)", said, re.MULTILINE)
+    for name in ("milk", "mma_il"):
+        end = rf"^mechanism-{name}\S*: (trained|skipped|resumed|failed)"
+        ends = re.findall(end, said, re.MULTILINE)
         assert sorted(ends) == ["skipped", "trained"]
     assert said.count("2 runs, 0 failed") == 2
     assert all(results(folder / n) == results(whole / n) for n in "01")

@@ -129,7 +129,8 @@ async def _receive(websocket: WebSocket, session: Session, idle: float) -> None:
         try:
             message = await asyncio.wait_for(websocket.receive(), idle)
         except asyncio.TimeoutError:
-            session.end(f"no message for {idle:g} seconds")
+            if session.waiting.empty():  # else the client waits for a slow model
+                session.end(f"no message for {idle:g} seconds")
         else:
             if message["type"] != "websocket.disconnect":
                 session.receive(message.get("text") or message.get("bytes") or "")
