@@ -8,14 +8,22 @@ import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
 from simulmt.programs import sweep
-from simulmt.programs.outcome import SWEEP, Outcome, find_outcomes, write_outcome, write_table
+from simulmt.programs.outcome import (
+    SWEEP,
+    Outcome,
+    SweepEnd,
+    find_outcomes,
+    write_outcome,
+    write_table,
+)
 from simulmt.programs.plain import plain
 from simulmt.system.disk import write_json
 from simulmt.training.callbacks import check_same
@@ -220,3 +228,16 @@ def test_ranks_that_were_told_something_else_stop():
     message = r"configurations: they differ in lambda, optim\.lr\. Start all"
     with pytest.raises(UserError, match=message):
         check_same([same, {**same, "lambda": 0.2}, {**same, "optim.lr": 1.0}])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("x"), 1), (OSError(28, "No space left", "a file"), 2)]
+)
+def test_a_sweep_that_cannot_end_has_failed(error, status, tmp_path, monkeypatch):
+    """Hydra makes a warning of an exception, but not of an exit."""
+    monkeypatch.setenv(SWEEP, str(tmp_path))
+    monkeypatch.setattr("simulmt.programs.sweep.finish_postponed", Mock(side_effect=error))
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}})
+    with pytest.raises(SystemExit) as ended:
+        SweepEnd().on_multirun_end(config)
+    assert ended.value.code == status
