@@ -3,8 +3,8 @@
 const LONGEST = 8000;  // milliseconds between two attempts
 
 export class Connection {
-  constructor({welcome, event, state}) {
-    Object.assign(this, {welcome, event, state});
+  constructor({words, welcome, event, state}) {
+    Object.assign(this, {split: words, welcome, event, state});
     this.queue = [];  // what is not sent
     this.sent = [];  // what is sent, of sentences that have not ended
     this.waiting = 0;  // the words that are not read
@@ -42,15 +42,15 @@ export class Connection {
   }
 
   greeted(message) {
-    const again = this.sent.filter(({type}) => type !== "panes");
-    this.queue = [...again, ...this.queue.filter(({type}) => type !== "panes")];
+    const first = this.welcome(message, this.sent.some(isWord), this.ended);  // and what is a word may be new
+    const rest = [...this.sent, ...this.queue].filter(({type}) => type !== "panes");
+    this.queue = [...first, ...rest.flatMap(one => isWord(one) ? this.split(one.text).map(text => ({...one, text})) : [one])];
     this.waiting = this.queue.filter(isWord).length;
     this.sent = [];
     this.outstanding = this.words = 0;  // words that are sent and not read; words read of the sentence
     this.most = message.waiting;
     this.ready = true;
     this.state(true, "");
-    this.queue.unshift(...this.welcome(message, again.some(isWord), this.ended));
   }
 
   read({word, ended}) {
@@ -81,8 +81,10 @@ export class Connection {
     this.flow();
   }
 
-  drop() {  // the words that are not sent
-    this.waiting -= this.queue.filter(isWord).length;
+  drop() {  // the words that are not sent; without a connection, all that are not read
+    let read = this.words;
+    if (!this.ready) this.sent = this.sent.filter(message => isWord(message) && read-- > 0);
+    this.waiting = this.ready ? this.outstanding : 0;
     this.queue = this.queue.filter(({type}) => type === "panes");
     this.last = "";
     this.say({type: "end"});

@@ -14,6 +14,7 @@ let characters = false;  // whether each is a source word
 const record = new Record(), source = new Source($("source"));
 
 const connection = new Connection({
+  words: text => split(text).flatMap(pieces),
   welcome(greeting, again, reason) {  // returns what to send first
     const turns = stream !== (greeting.sentences === "model");
     const same = !turns && JSON.stringify(models) === JSON.stringify(greeting.models);
@@ -46,6 +47,7 @@ const connection = new Connection({
     count();
   },
   state(on, reason, trying) {
+    count();
     const then = trying ? "trying again" : "type to begin again";
     $("connection").textContent = on ? "connected" : reason ? `ended (${reason}); ${then}` : `not connected, ${then}`;
     $("connection").classList.toggle("on", on);
@@ -73,6 +75,7 @@ function introduce() {  // the languages, and sentences to try
   $("examples").hidden = $("or-try").hidden = !examples.length;
   $("examples").querySelectorAll("button").forEach(button => button.remove());
   $("examples").append(...examples.slice(0, EXAMPLES).map(example));
+  typed();
 }
 
 function example(text) {
@@ -228,16 +231,21 @@ function feed(text) {  // whole words; a line end ends a sentence, but in a stre
   });
 }
 
-function send(word) {  // in pieces, if it is too long for the server
-  settle();
-  const letters = [...(word.toWellFormed?.() ?? word)];
+function pieces(word) {  // of a word that is too long for the server
+  const letters = [...(word.toWellFormed?.() ?? word)], found = [];
   if (letters.length > longest) tell(`A word of ${letters.length} characters is read in pieces of ${longest}.`);
-  for (let i = 0; i < letters.length; i += longest) connection.say({type: "words", text: letters.slice(i, i + longest).join("")});
+  for (let i = 0; i < letters.length; i += longest) found.push(letters.slice(i, i + longest).join(""));
+  return found;
+}
+
+function send(word) {
+  settle();
+  for (const text of pieces(word)) connection.say({type: "words", text});
   count();
 }
 
 function complete(text) {  // the length of the words that are complete
-  return characters ? text.length : text.search(/[^\s\u2581]*$/);
+  return characters ? text.length : text.length - text.split(/[\s\u2581]/).at(-1).length;
 }
 
 function typed() {  // all words but the one that is being typed
@@ -280,6 +288,8 @@ $("events").onclick = () => save("events.jsonl", record.events());
 $("drop").onclick = () => {
   stop();
   connection.drop();
+  count();
+  $("word").focus();  // the button is hidden now
 };
 
 // playing
