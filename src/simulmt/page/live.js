@@ -1,7 +1,7 @@
 // The page that interprets: what is typed, pasted or played goes to the server, word by word.
 
 import {Connection} from "./connection.js";
-import {Pane, gap, language, showUnits} from "./panes.js";
+import {Pane, gap, initial, language, showUnits} from "./panes.js";
 import {Record, save} from "./record.js";
 import {Source, StreamPane} from "./stream.js";
 
@@ -34,7 +34,7 @@ const connection = new Connection({
     tell(`${again ? `${why}. The open sentence was typed again. ` : ""}${others}`);
     if (!same) introduce();
     if (panes.length && same) return [ask()];  // the panes as they were
-    former = inForce;
+    if (inForce.length) former = inForce;  // or else another connection was lost before
     inForce = [];
     panes = [];
     return [];
@@ -85,7 +85,7 @@ function example(text) {
   button.textContent = button.title = text;
   button.onclick = () => {
     stop();
-    end();
+    $("word").focus();
     play(text);
   };
   return button;
@@ -111,6 +111,7 @@ function pane(setting) {
 function place(own) {  // show these panes
   panes = own;
   $("panes").replaceChildren(...panes.map(({node}) => node));
+  for (const {box} of panes) box.scrollTo(0, box.scrollHeight);  // they were at the top again
   buttons();
 }
 
@@ -121,7 +122,7 @@ function buttons() {
 
 function add() {
   const [{setting}] = panes, other = (setting.model + 1) % models.length;
-  const own = pane(other === setting.model ? setting : {model: other, policy: "own", options: {}, dials: {}});
+  const own = pane(other === setting.model ? setting : initial(models, other));
   panes = [...panes, own];
   $("panes").append(own.node);
   buttons();
@@ -255,9 +256,13 @@ function typed() {  // all words but the one that is being typed
   $("word").value = value.slice(last);
 }
 
-function end() {
+function finish() {  // the open sentence
   feed(`${$("word").value}\n`);
   $("word").value = "";
+}
+
+function end() {
+  finish();
   $("word").focus();
 }
 
@@ -298,6 +303,7 @@ function play(text) {
   const parts = text.split(/(\r\n|[\r\n])|(?:[^\S\r\n]|[\u2581\x1c-\x1f\x85])+/).filter(Boolean);
   const words = parts.flatMap(part => /[\r\n]/.test(part) ? [part] : split(part));
   if (!words.length) return $("text").focus();
+  finish();
   let next = 0, due = performance.now();
   const tick = () => {
     while (next < words.length && /[\r\n]/.test(words[next])) {

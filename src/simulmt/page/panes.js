@@ -52,6 +52,16 @@ function choices(policies) {  // those that do not suit the model come last
   return [...policies.filter(({unsuitable}) => !unsuitable).map(option), ...(others.length ? [group] : [])];
 }
 
+function values(options) {  // by their names
+  return Object.fromEntries(options.map(({name, value}) => [name, value]));
+}
+
+export function initial(models, model) {  // the choice for a model: the first policy that suits it, or is possible
+  const {policies} = models[model], possible = policies.filter(policy => policy.possible);
+  const {name, options} = possible.find(({unsuitable}) => !unsuitable) ?? possible[0] ?? policies[0];
+  return {model, policy: name, options: values(options), dials: {}};
+}
+
 export class Pane {
   constructor(models, setting, {changed, rejected, closed}) {
     Object.assign(this, {models, changed, rejected});
@@ -65,7 +75,7 @@ export class Pane {
     models.forEach((offer, i) => model.add(new Option(`${called(offer, models)}, ${offer.languages.join("–")}`, i)));
     this.form.querySelector(".of-model").hidden = models.length < 2;
     this.use(setting);
-    model.onchange = () => this.choose({model: +model.value, policy: "own", options: {}, dials: {}});
+    model.onchange = () => this.choose(initial(models, +model.value));
     policy.onchange = () => this.choose({...this.setting, policy: policy.value, options: this.defaults(policy.value)});
     this.form.onsubmit = event => event.preventDefault();
     this.node.querySelector(".close").onclick = closed;
@@ -81,8 +91,7 @@ export class Pane {
   }
 
   defaults(policy) {
-    const {options} = this.offer.policies.find(({name}) => name === policy);
-    return Object.fromEntries(options.map(({name, value}) => [name, value]));
+    return values(this.offer.policies.find(({name}) => name === policy).options);
   }
 
   choose(setting) {
@@ -154,7 +163,7 @@ export class Pane {
 
   get used() {  // the values of all options and dials
     const {model, policy, options, dials} = this.inForce, {name, policies, dials: own} = this.models[model];
-    const offer = policies.find(other => other.name === policy) ?? {options: []}, values = list => Object.fromEntries(list.map(({name, value}) => [name, value]));
+    const offer = policies.find(other => other.name === policy) ?? {options: []};
     return {name, model, policy, options: {...values(offer.options), ...options}, dials: offer.overrules ? {} : {...values(own), ...offer.dials, ...dials}};
   }
 
@@ -165,6 +174,7 @@ export class Pane {
 
   inherit(other) {  // its earlier translations
     this.line.before(...[...other.line.parentNode.children].filter(({textContent}) => textContent));
+    this.box.scrollTo(0, this.box.scrollHeight);
   }
 
   again() {  // the sentence begins again
