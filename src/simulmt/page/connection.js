@@ -1,6 +1,6 @@
 // The socket. One socket is one session: after a lost one, another begins, and the open sentence is sent again.
 
-const LONGEST = 8000;  // milliseconds between two attempts
+const LONGEST = 8000, SILENT = 60000;  // milliseconds between two attempts; without an answer
 
 export class Connection {
   constructor({words, welcome, event, state}) {
@@ -9,6 +9,8 @@ export class Connection {
     this.sent = [];  // what is sent, of sentences that have not ended
     this.waiting = 0;  // the words that are not read
     this.waits = 250;
+    setInterval(() => this.ready && this.outstanding > 0 && Date.now() - this.heard > SILENT && this.lose(), 5000);
+    addEventListener("online", () => this.trying && this.open());
     this.open();
   }
 
@@ -31,7 +33,14 @@ export class Connection {
     this.waits = Math.min(2 * this.waits, LONGEST);
   }
 
+  lose() {  // a socket that is dead, as after a sleep, may never close by itself
+    this.socket.onmessage = this.socket.onclose = null;
+    this.socket.close();
+    this.closed();
+  }
+
   take(message) {
+    this.heard = Date.now();
     if (message.type === "closed") this.reason = message.text;
     else if (message.type === "welcome") this.greeted(message);
     else {
@@ -93,6 +102,7 @@ export class Connection {
   flow() {
     while (this.ready && this.queue.length && this.outstanding < this.most / 2) {
       const message = this.queue.shift();
+      if (!this.outstanding) this.heard = Date.now();
       this.outstanding += isWord(message);
       this.sent.push(message);
       this.socket.send(JSON.stringify(message));

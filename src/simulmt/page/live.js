@@ -49,7 +49,8 @@ const connection = new Connection({
   state(on, reason, trying) {
     count();
     const then = trying ? "trying again" : "type to begin again";
-    $("connection").textContent = on ? "connected" : reason ? `ended (${reason}); ${then}` : `not connected, ${then}`;
+    const text = on ? "connected" : reason ? `ended (${reason}); ${then}` : `not connected, ${then}`;
+    if ($("connection").textContent !== text) $("connection").textContent = text;
     $("connection").classList.toggle("on", on);
     if (!on && !reason) tell("The server does not answer. What you type is kept, and translated once it is back.");
   },
@@ -72,6 +73,7 @@ function introduce() {  // the languages, and sentences to try
   const [pair] = pairs, examples = [...new Set(models.flatMap(({examples}) => examples))];
   document.querySelector("h1").textContent = pairs.size === 1 ? `Live translation from ${pair}` : "Live translation";
   $("source-title").textContent = `Source: ${[...new Set(models.map(({languages}) => language(languages[0])))].join(", ")}`;
+  for (const id of ["source", "word", "text"]) $(id).lang = models[0].languages[0];
   $("examples").hidden = $("or-try").hidden = !examples.length;
   $("examples").querySelectorAll("button").forEach(button => button.remove());
   $("examples").append(...examples.slice(0, EXAMPLES).map(example));
@@ -97,6 +99,7 @@ function count() {  // the words that wait
 }
 
 function tell(text) {
+  if ($("notice").textContent === text) return;  // or else it would be read out again
   $("notice").textContent = text;
   $("notice").hidden = !text;
 }
@@ -290,6 +293,7 @@ $("end").onclick = () => {
 $("add").onclick = add;
 $("transcript").onclick = () => save("transcript.txt", record.transcript());
 $("events").onclick = () => save("events.jsonl", record.events());
+addEventListener("beforeunload", event => record.sentences.length && event.preventDefault());  // it would be lost
 $("drop").onclick = () => {
   stop();
   connection.drop();
@@ -306,13 +310,16 @@ function play(text) {
   finish();
   let next = 0, due = performance.now();
   const tick = () => {
-    while (next < words.length && /[\r\n]/.test(words[next])) {
-      if (!stream) connection.say({type: "end"});
-      next++;
+    due = Math.max(due, performance.now() - 60000);  // the tick of a hidden page may come once a minute
+    while (due <= performance.now()) {
+      while (next < words.length && /[\r\n]/.test(words[next])) {
+        if (!stream) connection.say({type: "end"});
+        next++;
+      }
+      if (next === words.length) return stop();
+      send(words[next++]);
+      due += 60000 / Math.max(1, Number($("rate").value) || 150);
     }
-    if (next === words.length) return stop();
-    send(words[next++]);
-    due += 60000 / Math.max(1, Number($("rate").value) || 150);
     playing = setTimeout(tick, Math.max(0, due - performance.now()));
   };
   words.push("\n");

@@ -108,6 +108,12 @@ export class Pane {
     const title = this.node.querySelector("h2");
     title.textContent = `${language(this.offer.languages[1])}, by ${called(this.offer, this.models)}`;
     title.title = this.offer.name;
+    this.box.lang = this.offer.languages[1];
+    const name = `${title.textContent}, ${setting.policy}`;
+    this.node.ariaLabel = name;
+    this.node.querySelector(".close").ariaLabel = `Close ${name}`;
+    this.box.ariaLabel = `translation, ${name}`;
+    this.path.host.ariaLabel = `path of reads and writes, ${name}`;
     const {why = "", unsuitable, overrules} = this.policy ?? {};
     this.node.querySelector(".why").textContent = unsuitable ? `${why} Unsuitable here: ${unsuitable}.` : why;
     options.replaceChildren(
