@@ -199,6 +199,13 @@ def test_more_is_pasted_than_may_wait(page, run):
         page.goto("about:blank")  # the server is still reading, and ends without the page
 
 
+def test_a_long_run_without_spaces_is_cut_at_once(page, at):
+    opened(page, at)
+    page.fill("#word", "x" * 300_000 + " ", timeout=20_000)
+    assert page.input_value("#word") == ""
+    page.goto("about:blank")  # the server is still reading, and ends without the page
+
+
 def test_a_text_is_played_at_its_rate_and_stopped(page, at):
     opened(page, at)
     page.click("summary")
@@ -214,6 +221,16 @@ def test_a_text_is_played_at_its_rate_and_stopped(page, at):
     page.click("#stop")
     expect(page.locator("#play")).to_be_enabled()
     assert source(page)[2] == "wir"
+
+
+def test_a_played_text_ends_the_open_sentence(page, at):
+    opened(page, at)
+    page.keyboard.type("wir gehen")
+    page.click("summary")
+    page.fill("#text", "der Mann")
+    page.fill("#rate", "1000")
+    page.click("#play")
+    wait_for(page, lambda: source(page) == ["wir gehen", "der Mann"])
 
 
 def test_a_played_line_ends_after_spaces_and_a_paste_replaces_what_is_selected(page, at):
@@ -334,6 +351,38 @@ def test_after_a_restart_of_the_server_the_open_sentence_is_typed_again(browser,
         page.type("#word", ".\n")
         wait_for(page, lambda: translation(page) == expected(after, "der Mann schläft .\n"))
         page.context.close()
+
+
+def test_what_is_dropped_without_a_connection_is_not_read(browser, run, monkeypatch):
+    """What was read before stays, as a sentence that has ended."""
+    page = browser.new_page()  # its console tells of the connections that fail
+    with running([run]) as before, monkeypatch.context() as patch:
+        opened(page, before)
+        page.type("#word", "der Mann ")
+        wait_for(page, lambda: source(page) == ["der Mann"])
+        patch.setattr(sessions.Session, "receive", lambda *_: None)
+        page.type("#word", "schläft .\nwir ")
+    expect(page.locator("#waiting")).to_contain_text("words waiting: 3")
+    page.click("#drop")
+    expect(page.locator("#waiting")).to_be_hidden()
+    with running([run], port=urlsplit(before.url).port) as after:
+        page.type("#word", "wir gehen .\n")
+        wait_for(page, lambda: translation(page) == expected(after, "der Mann\nwir gehen .\n"))
+        assert source(page) == ["der Mann", "wir gehen ."]
+        page.context.close()
+
+
+def test_a_connection_that_is_silent_is_given_up(page, at, monkeypatch):
+    page.clock.install()
+    opened(page, at)
+    lost = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions.Session, "receive", lambda _, text: lost.append(text))
+        page.type("#word", "wir gehen .\n")
+        wait_for(page, lambda: len(lost) == 4)
+    page.clock.fast_forward(70_000)
+    wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
+    assert source(page) == ["wir gehen ."]
 
 
 def test_after_the_end_of_a_session_the_open_sentence_is_typed_again(page, at):

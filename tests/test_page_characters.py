@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from simulmt.serve.sessions import Sessions
 from test_page import (  # noqa: F401  (fixtures)
     CHROMIUM,
     browser,
     expect,
+    lose_connections,
     opened,
     page,
     saved,
@@ -40,3 +44,20 @@ def test_a_character_goes_when_it_is_typed_and_nothing_separates_them(page, at):
     assert source(page) == [text]
     assert page.locator(".translation span").all_text_contents() == words
     assert saved(page, "#transcript").splitlines()[0] == text
+
+
+def test_what_is_typed_before_the_greeting_is_read_by_characters(page, at, monkeypatch):  # noqa: F811
+    """And counted by characters: nothing is lost with a connection."""
+    greeting, begin = threading.Event(), Sessions.begin
+    monkeypatch.setattr(Sessions, "begin", lambda all: greeting.wait(20) and begin(all))
+    page.goto(at.url)
+    text = "亍刑乗凛伛亄刈主"
+    page.keyboard.insert_text(text)
+    page.keyboard.press("Enter")
+    page.keyboard.insert_text(text[:3])
+    greeting.set()
+    wait_for(page, lambda: source(page) == [text, text[:3]])
+    lose_connections(at)
+    page.keyboard.insert_text(text[3:])
+    wait_for(page, lambda: source(page) == [text, text])
+    expect(page.locator("#waiting")).to_be_hidden()

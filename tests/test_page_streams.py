@@ -141,6 +141,19 @@ def test_after_a_lost_connection_the_open_sentence_is_typed_again(page, at) -> N
     assert " ".join(paragraph.split("\n")[0] for paragraph in found).split() == WORDS
 
 
+def test_a_model_is_chosen_with_a_policy_that_ends_sentences(page, run, trained_once) -> None:  # noqa: F811
+    offline = trained_once("mechanism=soft", *DOCUMENTS[1:])
+    with running([run, offline], cut="pointer") as at:
+        opened(page, at)
+        page.click("#add")
+        page.locator("select[name=model]").nth(0).select_option("1")
+        expect(page.locator(".pane.changing")).to_have_count(0)
+        for pane in page.locator(".pane").all():
+            expect(pane.locator("select[name=model]")).to_have_value("1")
+            expect(pane.locator("select[name=policy] option:checked")).to_be_enabled()
+        expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_a_failure_ends_its_sentence_alone(page, run, monkeypatch) -> None:  # noqa: F811
     def fail(*_: object) -> None:
         raise RuntimeError("no memory")

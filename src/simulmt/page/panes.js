@@ -4,13 +4,18 @@ import {Path, make} from "./path.js";
 
 const KEPT = 30, GONE = 1200;  // sentences; milliseconds
 
-export function transcript(host, line) {  // the paragraph of a new sentence
+export function stayAtEnd(box) {  // as text comes, unless the user has scrolled back
+  let end = true;
+  box.onscroll = () => { end = box.scrollHeight - box.scrollTop - box.clientHeight < 20; };
+  new MutationObserver(() => end && box.scrollTo(0, box.scrollHeight)).observe(box, {childList: true, subtree: true});
+}
+
+export function transcript(host) {  // the paragraph of a new sentence
   const paragraph = document.createElement("p");
   if (!host.dir) paragraph.dir = "auto";
   host.append(paragraph);
   if (host.children.length > 2 * KEPT)  // rarely: in a stream, the text before them is set again
     while (host.children.length > KEPT) host.firstElementChild.remove();
-  line?.scrollTo(0, line.scrollHeight);
   return paragraph;
 }
 
@@ -69,6 +74,7 @@ export class Pane {
     showUnits(this.node, models[0].characters[0]);
     this.form = this.node.querySelector("form");
     this.box = this.node.querySelector(".translation");
+    stayAtEnd(this.box);
     this.path = new Path(this.node.querySelector(".drawing"));
     this.words = [];
     const {model, policy} = this.form.elements;
@@ -157,7 +163,7 @@ export class Pane {
   }
 
   sentence() {  // begin another
-    if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild, this.box);
+    if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild);
     this.words = [];
     this.begun = this.erased = 0;  // source words of a stream's sentences that have ended; words taken back
     this.path.clear();
@@ -180,7 +186,6 @@ export class Pane {
 
   inherit(other) {  // its earlier translations
     this.line.before(...[...other.line.parentNode.children].filter(({textContent}) => textContent));
-    this.box.scrollTo(0, this.box.scrollHeight);
   }
 
   again() {  // the sentence begins again
@@ -213,7 +218,7 @@ export class Pane {
     this.show(message, own, before);
   }
 
-  show({read, ended}, {words, lag, ms}, before) {  // what is new since so many columns and rows
+  show({read, ended}, {lag, ms}, before) {  // what is new since so many columns and rows
     this.path.fit();
     this.path.open(!ended);
     this.path.show(this.path.columns.length, this.path.rows.length, ...before);
@@ -222,7 +227,6 @@ export class Pane {
     this.figure("lag", lag === null ? "–" : lag.toFixed(2));
     this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
     this.figure("erased", this.erased);
-    if (words.length) this.box.scrollTo(0, this.box.scrollHeight);
   }
 
   get revises() {

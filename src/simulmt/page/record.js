@@ -19,7 +19,7 @@ export class Record {
     if (message.word) now.source.push(message.word);
     now.translations = translations;
     now.failed = message.panes.map(({failed}) => failed);
-    now.events.push({...message, sentence: this.sentences.length, seconds: Math.round(performance.now()) / 1000});
+    now.events.push({...message, sentence: this.sentences.length, seconds: Math.round(Date.now() - performance.timeOrigin) / 1000});
   }
 
   transcript() {  // a paragraph for each sentence: its source, then each translation

@@ -1,12 +1,13 @@
 // A stream, whose sentences the model ends: its source, and a pane that draws the last sentence and the open one.
 
-import {Pane, transcript} from "./panes.js";
+import {Pane, stayAtEnd, transcript} from "./panes.js";
 
 export class Source {  // the text read, in parts; a part ends where a sentence of some pane does
   constructor(host) {
     this.host = host;
     this.parts = [];
     this.gap = " ";
+    stayAtEnd(host);
   }
 
   begin() {  // another sentence or stream
@@ -23,7 +24,6 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
     const {node, words} = this.parts.at(-1);
     words.push(word);
     node.append(word + this.gap);
-    this.host.scrollTo(0, this.host.scrollHeight);
   }
 
   end(place, label) {  // a sentence has ended behind this word; if in one of two panes alone, the label says in which
@@ -38,7 +38,6 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
       if (label) after.dataset.pane = label;
     } else delete node.dataset.pane;
     this.parts = this.parts.filter(({node}) => node.isConnected);
-    this.host.scrollTo(0, this.host.scrollHeight);
   }
 
   again(place) {  // the words behind this one are read again
@@ -105,7 +104,7 @@ export class StreamPane extends Pane {
     this.bound = [this.begun, this.rows.length];
     this.path.bound(this.begun - this.dropped, this.rows.length);
     this.line.classList.toggle("failed", failed);
-    this.line = transcript(this.box.firstElementChild, this.box);
+    this.line = transcript(this.box.firstElementChild);
     this.words = [];
   }
 }
