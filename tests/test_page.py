@@ -223,6 +223,20 @@ def test_a_text_is_played_at_its_rate_and_stopped(page, at):
     assert source(page)[2] == "wir"
 
 
+def test_a_text_is_followed_to_its_end_unless_scrolled_back(page, at):
+    page.set_viewport_size({"width": 300, "height": 600})
+    opened(page, at)
+    page.fill("#word", "wir " * 40)
+    box = page.locator("#source")
+    wait_for(page, lambda: source(page) == ["wir " * 39 + "wir"])
+    top = "node => { node.scrollTop = 0; return new Promise(requestAnimationFrame); }"
+    assert box.evaluate("node => node.scrollTop") > 0
+    box.evaluate(top)
+    page.type("#word", "gehen ")
+    wait_for(page, lambda: source(page)[0].endswith("gehen"))
+    assert box.evaluate("node => node.scrollTop") == 0
+
+
 def test_a_played_text_ends_the_open_sentence(page, at):
     opened(page, at)
     page.keyboard.type("wir gehen")
