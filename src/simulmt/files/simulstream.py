@@ -90,10 +90,8 @@ def read_simulstream(path: Path, characters: bool = False) -> list[StreamInstanc
             return
         if line.id not in names:
             raise ValueError(f"id {line.id!r} has no recording: no line before has its metadata")
-        output, time = (
-            outputs.setdefault(names[line.id], _Output(characters)),
-            line.total_audio_processed,
-        )
+        output = outputs.setdefault(names[line.id], _Output(characters))
+        time = line.total_audio_processed
         kept = len(output.tokens) - len(line.deleted_tokens)
         if kept < 0 or output.tokens[kept:] != line.deleted_tokens:
             raise ValueError("deleted_tokens are not the last tokens written before")
