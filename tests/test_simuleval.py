@@ -167,7 +167,8 @@ def test_policies_and_dials_are_those_of_translate(finished, trained_once, capsy
     for wrong, said in {
         ("--dial", "k=seven"): "--dial k=seven: give NAME=NUMBER, such as k=5",
         ("--dial", "q=1"): "dial.q=1 with mechanism=soft: it has none; leave dial.q out",
-        ("--policy", "hold_n", "n=few"): "--policy hold_n n=few: give NAME=NUMBER",
+        ("--policy", "hold_n", "n=few"): "policy.n is 'few'; it must be a valid integer",
+        ("--policy", "hold_n", "n="): "--policy hold_n n=: give NAME=VALUE",
         ("--policy", "retranslation"): "takes words back, which SimulEval cannot show",
     }.items():
         with pytest.raises(SystemExit):

@@ -66,7 +66,9 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
             load(args.plugins)
             name, *chosen = args.policy
-            policy = build_policy({"name": name, **_options(f"--policy {name}", chosen)})
+            policy = build_policy(
+                {"name": name, **_options(f"--policy {name}", chosen, numbers=False)}
+            )
             if policy is not None and policy.revises:
                 raise UserError(
                     f"--policy {name} takes words back, which SimulEval cannot show: "
@@ -100,12 +102,14 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         return WriteAction(text, finished=states.source_finished)
 
 
-def _options(flag: str, words: Sequence[str]) -> Config:
+def _options(flag: str, words: Sequence[str], numbers: bool = True) -> Config:
     """The options of a policy, or dials, from the words after a flag, such as `n=2`."""
     pairs = [word.partition("=") for word in words]
-    if not all(value for _, _, value in pairs):
-        raise UserError(f"{flag} {' '.join(words)}: give NAME=VALUE, such as k=5")
-    return {key: _value(text) for key, _, text in pairs}
+    found = {key: _value(text) for key, _, text in pairs}
+    if any(value == "" or (numbers and isinstance(value, str)) for value in found.values()):
+        what = "NUMBER" if numbers else "VALUE"
+        raise UserError(f"{flag} {' '.join(words)}: give NAME={what}, such as k=5")
+    return found
 
 
 def _value(text: str) -> object:
