@@ -15,7 +15,10 @@ from simulmt.programs.train import train
 from simulmt.training.compiled import compiled_model
 from small_runs import SMALL, configuration
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
+pytestmark = [  # of torch's own modules
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
 NEAR = {"rtol": 1e-5, "atol": 1e-7}
 """Sinusoids are float32, and fused code rounds them in another way; all else is float64."""
 BACKENDS = ["aot_eager", "inductor"]
