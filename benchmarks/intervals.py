@@ -20,7 +20,7 @@ from simulmt.decoding.instance import Instance
 from simulmt.scoring.conventions import CONVENTIONS
 
 RUNS, SENTENCES, WORDS, RESAMPLES = 60, 500, 13, 1000
-MOST = 1
+MOST = 0.2
 
 
 def logs(seed: int) -> list[list[Instance]]:
