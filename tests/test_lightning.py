@@ -150,6 +150,10 @@ def test_a_logger_by_target_gets_the_metrics(tmp_path, cache, monkeypatch):
         ),
         ("callbacks={a:{_target_:json.loads,s:'1'}}", "callbacks.a._target_ is json.loads, but"),
         ("callbacks={a:{b:c}}", "callbacks.a._target_ is None"),
+        (
+            "callbacks={a:{_target_:pytorch_lightning.callbacks.ModelSummary,_partial_:true}}",
+            "callbacks.a._target_ is pytorch_lightning.callbacks.ModelSummary, but",
+        ),
         ("logger._target_=json.loads", "Logger: loads() missing 1 required positional argument"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 import wandb
 from pytorch_lightning.loggers import Logger, WandbLogger
 
+from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
@@ -90,7 +91,7 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
     config = Configuration.of(plain(configuration("train", "logger=wandb")))
     assert config.logger["mode"] == mode
-    opened = make_target(config.logger, "logger", Logger)(tmp_path, None, config)
+    opened = make_target(config.logger, "logger", Logger, later=True)(tmp_path, None, config)
     opened.close(failed=False)
     out, err = capfd.readouterr()
     assert out.startswith("W&B logs offline" + " (No API key" * (mode == "online"))
@@ -99,6 +100,12 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     assert pattern == str(tmp_path / "wandb" / f"offline-run-*-{run_id}")
     assert len([*(tmp_path / "wandb").glob(Path(pattern).name)]) == 1
     assert (out.count("\n"), err) == (1, "")
+
+
+def test_a_mistyped_mode_is_an_error(tmp_path):
+    config = Configuration.of(plain(configuration("train", "logger=wandb", "logger.mode=of")))
+    with pytest.raises(UserError, match=r"logger\.mode is 'of'; choose one of online, offline"):
+        make_target(config.logger, "logger", Logger, later=True)(tmp_path, None, config)
 
 
 def test_runs_are_named_by_what_sets_their_latency():

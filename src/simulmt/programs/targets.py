@@ -17,13 +17,14 @@ from simulmt.options import Config
 TARGET = "_target_"
 
 
-def make_target(options: Config, where: str, kind: type) -> Any:
-    """Return the object that Hydra makes of options with a `_target_`, or what makes it later.
+def make_target(options: Config, where: str, kind: type, later: bool = False) -> Any:
+    """Return the object that Hydra makes of options with a `_target_`.
 
     Args:
         options: `_target_` and the arguments of the class or function that it names.
         where: the key of the options, for messages.
         kind: the class of the object.
+        later: True to return a `functools.partial` as well, for options with `_partial_: true`.
 
     Raises:
         UserError: Hydra cannot make the object, or it is of another class.
@@ -34,6 +35,6 @@ def make_target(options: Config, where: str, kind: type) -> Any:
     except InstantiationException as error:
         why = " ".join(str(error.__cause__ or error).split())
         raise UserError(f"{where}: {options.get(TARGET)} makes no {what}: {why}") from None
-    if not isinstance(made, (kind, partial)):
+    if not isinstance(made, (kind, partial) if later else kind):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
     return made

@@ -109,7 +109,9 @@ def _train(
     config, plan, tokens = run.config, run.plan, run.data.batch_tokens
     added = (config.callbacks or {}).items()
     callbacks = [make_target(options, f"callbacks.{name}", Callback) for name, options in added]
-    extra = make_target(config.logger, "logger", Logger) if config.logger.get(TARGET) else None
+    extra = None
+    if config.logger.get(TARGET):
+        extra = make_target(config.logger, "logger", Logger, later=True)
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = RunData.read(run.data, config.cache.expanduser())

@@ -17,6 +17,7 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
+from simulmt.options import pick
 from simulmt.parts.configuration import WEIGHTS, Configuration
 from simulmt.system.console import say
 from simulmt.system.disk import replacing
@@ -42,6 +43,7 @@ class WeightsAndBiases(Board, WandbLogger):
         project: str,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
+        pick(dict.fromkeys(("online", "offline", "disabled")), mode, "logger.mode")
         start = partial(
             wandb.init,
             project=project,
