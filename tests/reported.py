@@ -24,7 +24,7 @@ MMA_IL = [
 ]
 VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
 DEFAULTS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
-OPTIONS = {k: v for k, v in DEFAULTS.items() if k not in ("defaults", "hydra", "runs")}
+OPTIONS = {k: v for k, v in DEFAULTS.items() if k not in ("defaults", "hydra", "plugins", "runs")}
 OPTIONS["latency"] = "DAL"  # one picture instead of three
 QUICK = OPTIONS | {"resamples": 60}
 VOID = {"meta", "br", "use", "path", "rect"}

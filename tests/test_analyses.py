@@ -283,7 +283,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
     assert float(span["attention_span_subword"]) == scores.attention_span.value
     found = {int(r["first_delay"]): int(r["sentences"]) for r in study("initial_delay", trained)}
     assert found == scores.initial_delays["word"]
-    instances, heads = runs_of(trained).decode(trained)
+    instances, heads = runs_of(trained).decode(runs_of(trained).runs[0])
     spans = [s for one in instances if (s := attention_span(one)) is not None]
     # another order of sums
     assert sum(spans) / len(spans) == pytest.approx(scores.attention_span.value, rel=1e-12)
@@ -410,7 +410,7 @@ def test_the_oracle_is_faithful_and_wait_1_guesses(tmp_path, monkeypatch):
     make(tmp_path / "oracle", "mma_il", {"lambda": 0.1}, oracle())
     make(tmp_path / "one", "wait_k", {"mechanism.k": 1}, forced_at(1))
     forced = {"oracle": oracle(), "one": forced_at(1)}
-    monkeypatch.setattr(RunSet, "force", lambda _, run: forced[run.name])
+    monkeypatch.setattr(RunSet, "force", lambda _, run: forced[run.folder])
     found = study("faithfulness", tmp_path)
     rows = {(row["folder"], row["of"]): row for row in found}
     assert rows.keys() == {(name, of) for name in forced for of in ("output", "reference")}
@@ -431,7 +431,7 @@ def test_the_attention_of_a_run_links_words(trained):
     reader = runs_of(trained)
     split = reader.data.splits["test"]
     pairs = [*zip(split.sources, split.targets, strict=True)]
-    attended = reader.attend(trained)[LinkSource("attention", 0, 0)]
+    attended = reader.attend(reader.runs[0])[LinkSource("attention", 0, 0)]
     assert reader.link(trained, [*pairs, ("", "a"), pairs[2]]) == [*attended, set(), attended[2]]
     rows = study("faithfulness", trained, f"aligner={trained}")
     assert [row["of"] for row in rows] == ["output", "reference"]

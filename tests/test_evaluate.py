@@ -176,12 +176,12 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
 
 
 def test_what_is_finished_has_its_table_although_the_next_one_is_rejected(finished, tmp_path):
-    run = shutil.copytree(finished, tmp_path / "run")
+    one, other = (shutil.copytree(finished, tmp_path / name) for name in ("one", "other"))
     command = [ROOT / "evaluate.py", "-m", "dial.k=1,3", "beam=1,9", "device=cpu"]
-    (done,) = type_in([*command, f"checkpoint={run}"], cwd=tmp_path)
+    (done,) = type_in([*command, f"checkpoint={one},{other}"], cwd=tmp_path)
     assert (done.status, done.err.count("error: ")) == (2, 1)
     assert done.out.count("LAAL") == 1
-    assert "wait_k on test k=1 beam=1" in done.out
+    assert done.out.count("wait_k on test k=1 beam=1") == 2, "a row for each checkpoint"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The LSTM with normalised gates against torch's LSTM and torch's layer normalisation."""
+"""The LSTM with normalised gates against its equations with torch's layer normalisation."""
 
 from __future__ import annotations
 
@@ -13,42 +13,6 @@ from simulmt.ops.lstm import GATES, Gates, lstm, reference
 
 B, N, INPUTS, DIM = 3, 6, 5, 8
 NEAR = {"rtol": 0, "atol": 1e-12}  # float64: rounding only
-TORCH_ORDER = (0, 1, 3, 2)  # torch: input, forget, cell, output; here the cell comes last
-
-
-def twin_of_torch() -> tuple[LSTM, torch.nn.LSTM]:
-    """Our LSTM without normalisation, and torch's with the same weights."""
-    torch.manual_seed(0)
-    ours = LSTM(INPUTS, DIM, normalise=False, squash=True).double()
-    ours.bias.data.normal_()
-    theirs = torch.nn.LSTM(INPUTS, DIM, batch_first=True).double()
-    order = list(TORCH_ORDER)
-    with torch.no_grad():
-        for name, weight in (("ih", ours.input.weight), ("hh", ours.recurrent.weight)):
-            gates = weight.view(GATES, DIM, -1)[order].reshape(GATES * DIM, -1)
-            getattr(theirs, f"weight_{name}_l0").copy_(gates)
-        theirs.bias_ih_l0.copy_(ours.bias[order].flatten())
-        theirs.bias_hh_l0.zero_()
-    return ours, theirs
-
-
-def test_without_normalisation_it_is_torch_lstm():
-    ours, theirs = twin_of_torch()
-    x = torch.randn(B, N, INPUTS, dtype=torch.float64, requires_grad=True)
-    y = x.detach().clone().requires_grad_()
-    mine, reference = ours(x), theirs(y)[0]
-    torch.testing.assert_close(mine, reference, **NEAR)
-    weight = torch.randn_like(mine)
-    (mine * weight).sum().backward()
-    (reference * weight).sum().backward()
-    order = list(TORCH_ORDER)
-    input, recurrent = (
-        layer.weight.grad.view(GATES, DIM, -1)[order].flatten(0, 1)
-        for layer in (ours.input, ours.recurrent)
-    )
-    found = x.grad, input, recurrent, ours.bias.grad[order].flatten()
-    wanted = y.grad, theirs.weight_ih_l0.grad, theirs.weight_hh_l0.grad, theirs.bias_ih_l0.grad
-    torch.testing.assert_close(found, wanted, **NEAR)
 
 
 def test_every_gate_is_normalised_on_its_own():
@@ -70,10 +34,9 @@ def test_every_gate_is_normalised_on_its_own():
     torch.testing.assert_close(after.hidden, leave.sigmoid() * cell, **NEAR)
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_steps_equal_the_sequence(normalise):
+def test_steps_equal_the_sequence():
     torch.manual_seed(0)
-    layer = LSTM(INPUTS, DIM, normalise=normalise).double()
+    layer = LSTM(INPUTS, DIM).double()
     x = torch.randn(B, N, INPUTS, dtype=torch.float64)
     state, steps = layer.initial_state(x), []
     for x_t in x.unbind(1):
@@ -98,32 +61,28 @@ class Case(NamedTuple):
     gates: Gates
 
     @classmethod
-    def of(cls, batch: int, dim: int, dtype: torch.dtype, *, normalise: bool, squash: bool) -> Case:
+    def of(cls, batch: int, dim: int, dtype: torch.dtype) -> Case:
         torch.manual_seed(0)
         shapes = [(batch, N, GATES * dim), (batch, dim), (batch, dim), (GATES * dim, dim)]
         shapes += [(GATES, dim), (GATES, dim)]
         values = [torch.randn(shape, dtype=dtype) for shape in shapes]
         values[3] /= dim**0.5
         driven, hidden, cell, recurrent, gain, bias = (x.requires_grad_() for x in values)
-        gates = Gates(recurrent, gain if normalise else None, bias, squash)
-        return cls(driven, hidden, cell, gates)
+        return cls(driven, hidden, cell, Gates(recurrent, gain, bias))
 
     def gradients(self) -> list[torch.Tensor | None]:
-        leaves = [*self[:3], self.gates.recurrent, self.gates.gain, self.gates.bias]
-        return [leaf.grad for leaf in leaves if leaf is not None]
+        return [leaf.grad for leaf in (*self[:3], *self.gates)]
 
 
-@pytest.mark.parametrize("squash", [False, True])
-@pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("batch", "dim"), [(1, 1), (5, 8), (300, 32)])  # 300 rows: for two threads
-def test_the_compiled_steps_are_the_reference(batch, dim, dtype, normalise, squash):
+def test_the_compiled_steps_are_the_reference(batch, dim, dtype):
     near = 1e-12 if dtype == torch.float64 else 1e-5  # the rounding of six steps
     before = torch.get_num_threads()
     torch.set_num_threads(2 if batch == 300 else 1)
     results = []
     for function in (lstm, reference):
-        case = Case.of(batch, dim, dtype, normalise=normalise, squash=squash)
+        case = Case.of(batch, dim, dtype)
         states, last = function(*case)
         ((states * torch.arange(N)[:, None]).sum() + last.square().sum()).backward()
         results.append([states, last, *case.gradients()])
@@ -134,10 +93,9 @@ def test_the_compiled_steps_are_the_reference(batch, dim, dtype, normalise, squa
         torch.testing.assert_close(ours, theirs, rtol=near, atol=near * theirs.abs().max().item())
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_without_autograd_the_states_are_the_same_and_nan_is_not_hidden(normalise):
+def test_without_autograd_the_states_are_the_same_and_nan_is_not_hidden():
     """Otherwise a training that diverged would go on with gates of 0."""
-    case = Case.of(3, 8, torch.float32, normalise=normalise, squash=False)
+    case = Case.of(3, 8, torch.float32)
     with torch.no_grad():
         spared = lstm(*case)
     assert all(map(torch.equal, spared, lstm(*case)))

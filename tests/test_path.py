@@ -21,8 +21,6 @@ FARMER = Instance(
     subword_source_length=6,
     subword_reference_length=6,
     positions=((1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (7, 7)),
-    source_pieces=("▁der", "▁alte", "▁Bau", "er", "▁ging", "▁$heim$"),
-    target_pieces=("▁the", "▁old", "▁far", "mer", "▁went", "▁home"),
 )
 BARE = Instance(4, FARMER.source, FARMER.reference, FARMER.prediction, FARMER.delays)
 EMPTY = Instance(5, FARMER.source, FARMER.reference, "", ())
@@ -63,14 +61,6 @@ def test_the_grid_is_a_staircase():
     assert lines[2].split() == ["2", "the", "███", "████", "·", "·", "·"]
     assert lines[3].split() == ["2", "old", "░░░", "░░░░", "·", "·", "·"]
     assert lines[5].split() == ["5", "went", "░░░", "░░░░", "░░░░░", "████", "████"]
-
-
-def test_heads_are_counted_in_the_cells_and_eos_has_a_column_if_one_went_there():
-    lines = printed(render_path(FARMER, 80), 80).splitlines()
-    assert lines[1].split()[-1] == "</s>"
-    assert lines[2].split()[2:4] == ["█1█", "█1██"]
-    assert lines[4].split()[2:5] == ["░░░", "░░░░", "██2██"]
-    assert lines[6].split()[-1] == "█2██"
 
 
 @pytest.mark.parametrize(("letters", "words"), [(1, 900), (5000, 2)])

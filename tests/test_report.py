@@ -78,13 +78,10 @@ def make_models(folder: Path) -> Path:
 
 
 def test_several_models_have_names_and_lines_of_their_own(tmp_path, capsys):
-    report({"runs": make_models(tmp_path), **OPTIONS, "training": True})
-    cells = {row[0]: row[1:3] for row in table_rows(capsys.readouterr().out)}
+    report({"runs": make_models(tmp_path), **OPTIONS})
+    names_shown = [row[0] for row in table_rows(capsys.readouterr().out)]
     mma_h = [f"MMA-H {m} lambda={n}" for m in ("luong", "transformer") for n in (0.2, 0.1)]
-    assert [*cells] == [*mma_h, "offline luong", "offline transformer", "oracle"]
-    assert cells.pop(mma_h[1]) == ["1,234,567", "5,679"]
-    assert cells.pop("oracle") == ["", ""]
-    assert {*map(tuple, cells.values())} == {("1,000", "–")}
+    assert names_shown == [*mma_h, "offline luong", "offline transformer", "oracle"]
     names, lines = names_and_lines(tmp_path)
     assert len({*names}) == 6
     assert names[0] == "mma_h luong lambda=0.2"
@@ -100,7 +97,7 @@ def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
     assert latency in axes.get_xlabel()
     assert f"source {unit}s" in axes.get_xlabel()
     written = [text.get_text() for text in axes.texts]
-    assert {"k=1", "k=7", "λ=0", "λ=0.4", "offline (ceiling)"} <= {*written}
+    assert {"k=1", "k=7", "λ=0", "λ=0.4"} <= {*written}
     assert ("oracle" in written) == (unit == "word")
     (legend,) = drawn[0].legends
     assert [t.get_text() for t in legend.get_texts()] == [
@@ -118,7 +115,7 @@ def test_no_label_hides_another_or_a_point(crowd, tmp_path, drawn):
     ]
     panels.save(draw_curve(lines, "DAL", oracle=6), [tmp_path / "a.png"])
     (axes,) = drawn[0].axes
-    assert len(axes.texts) == 3 * 3 + 2
+    assert len(axes.texts) == 3 * 3 + 1
     found = boxes(axes)
     for i, one in enumerate(found):
         for other in found[:i]:
@@ -175,8 +172,7 @@ def test_the_program(tmp_path, capsys):
     assert "wait-k k=3" in capsys.readouterr().out
     curves = [f"curve-{name}.{kind}" for name in ("AL", "AP", "DAL") for kind in ("png", "svg")]
     written = sorted(path.name for path in (tmp_path / "some runs").iterdir() if path.is_file())
-    files = ["cost.csv", *curves, "curves.csv", "matched.csv", "report.html", "significance.csv"]
-    assert written == files
+    assert written == ["cost.csv", *curves, "curves.csv", "report.html"]  # runs without a log
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
 
 

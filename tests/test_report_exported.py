@@ -13,6 +13,7 @@ from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.programs.analyse import analyse
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.scoring.scores import Scores
@@ -61,12 +62,23 @@ def test_an_exported_model_and_its_policies_are_a_report(place, tmp_path):
     assert {(row["parameters"], row["lambda"]) for row in table} == {("", "0.0")}
 
 
+def test_the_attention_of_an_exported_model_and_not_of_its_decodings(place, tmp_path):
+    model = copied(place, tmp_path / "model")
+    shutil.rmtree(model / "evaluation")
+    evaluate(configuration("evaluate", f"checkpoint={model}", "device=cpu"))
+    evaluate(configuration("evaluate", f"checkpoint={model}", "device=cpu", "beam=2"))
+    chosen = ["study=aer", f"runs={model}", "decodings=true", "device=cpu"]
+    analyse(configuration("analyse", *chosen))
+    table = rows(model / "analysis" / "aer.csv")
+    assert {row["folder"] for row in table} == {"./evaluation/test-best"}
+
+
 def test_policies_alone_are_a_report(place, tmp_path):
     model = copied(place, tmp_path / "model")
     shutil.rmtree(model / "evaluation" / "news")
     report({**QUICK, "runs": model})
     assert [row["decoding"] for row in rows(model / "curves.csv")] == ["k=1", "k=3"]
-    assert rows(model / "cost.csv") == []
+    assert not (model / "cost.csv").exists()
     shutil.rmtree(model / "evaluation")
     with pytest.raises(UserError, match=f"runs={model}: not evaluated yet: run `simulmt evaluate"):
         report({**QUICK, "runs": model})

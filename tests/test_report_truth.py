@@ -67,7 +67,7 @@ def test_edited_delays_are_left_out(convention, tmp_path, capsys):
     report({"runs": tmp_path, **QUICK, "convention": convention, "unit": None})
     printed = " ".join(capsys.readouterr().out.split())
     assert f"left out: {run} (DAL is 4.00 in its scores and 1." in printed
-    assert "no pair of lines to compare: significance.csv has no rows" in printed
+    assert "no pair of lines to compare: no significance.csv" in printed
     assert [row["folder"] for row in rows(tmp_path / "curves.csv")] == ["1"]
 
 

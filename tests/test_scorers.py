@@ -87,7 +87,7 @@ def command(folder: Path, how: str = "well") -> str:
 
 def run(folder: Path, how: str = "well", **options: object) -> None:
     given = {"with": "overlap", "signature": "1.0", "command": command(folder, how)}
-    usual = {"runs": folder / "runs", "reader": None, "plugins": []}
+    usual = {"runs": folder / "runs", "reader": None}
     score_with(construct(WithOptions, {**usual, **given, **options}, ""))
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from simulmt.decoding.instance import Instance, word_positions
+from simulmt.decoding.instance import Instance
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, to_json, write_instances
@@ -198,16 +198,3 @@ def test_word_delays(piece_delays, ends, source_words, expected):
     target = WordMap(word for word, (start, end) in spans for _ in range(start, end))
     assert target.ends == ends
     assert [*target.delays(piece_delays, WordMap(source_words))] == expected
-
-
-def test_word_positions():
-    pieces = {
-        "positions": ((1, 1), (2, 3), (3, 4), (5, 6)),
-        "source_pieces": ("▁der", "▁al", "te", "▁Bauer", "▁ging"),
-        "target_pieces": ("▁the", "▁fa", "rmer", "▁went"),
-    }
-    heads = word_positions(instance(prediction="the farmer went", delays=(1, 2, 4), **pieces))
-    assert heads == [(1, 1), (2, 3), (4, 5)]  # 5: EOS of a source of four words
-    assert word_positions(instance()) == []
-    unclear = {**pieces, "target_pieces": ("the", "fa", "rmer", "went")}
-    assert word_positions(instance(prediction="a b c", delays=(1, 2, 4), **unclear)) == []

@@ -14,7 +14,7 @@ from simulmt.analysis.tables.published import read_published
 from simulmt.errors import UserError
 
 OPTIONS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
-OPTIONS = {k: v for k, v in OPTIONS.items() if k not in ("defaults", "hydra", "runs")}
+OPTIONS = {k: v for k, v in OPTIONS.items() if k not in ("defaults", "hydra", "plugins", "runs")}
 OPTIONS |= {"latency": "DAL", "select": "dal", "ranges": [[3, 4], [4, 5], [8, 9]]}
 PUBLISHED = [path for path in sorted((ROOT / "experiments").glob("*/*.csv"))
              if path.read_text(encoding="utf-8").startswith("system,")]  # fmt: skip
@@ -49,6 +49,8 @@ def test_the_best_on_the_development_set_within_each_range(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "no run" in out
     assert "no run" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    report({"runs": tmp_path, **OPTIONS, "select": None})
+    assert not (tmp_path / "selected.csv").exists()  # it was of the earlier report
 
 
 def test_a_run_is_selected_by_its_development_set_for_other_text(tmp_path):

@@ -165,15 +165,17 @@ def test_policies_and_dials_are_those_of_translate(finished, trained_once, capsy
     policy = agent("--checkpoint", soft, "--policy", "local_agreement", "n=3").translator.policy
     assert policy == LocalAgreement(n=3)
     for wrong, said in {
-        ("--dial", "k=seven"): "--dial k=seven: give NAME=NUMBER, such as k=5",
         ("--dial", "q=1"): "dial.q=1 with mechanism=soft: it has none; leave dial.q out",
         ("--policy", "hold_n", "n=few"): "policy.n is 'few'; it must be a valid integer",
-        ("--policy", "hold_n", "n="): "--policy hold_n n=: give NAME=VALUE",
+        ("--policy", "hold_n", "n="): "policy.n is ''; it must be a valid integer",
         ("--policy", "retranslation"): "takes words back, which SimulEval cannot show",
     }.items():
         with pytest.raises(SystemExit):
             agent("--checkpoint", soft, *wrong)
         assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        agent("--checkpoint", str(finished), "--dial", "k=seven")
+    assert "dial.k is 'seven'; it must be a valid integer" in capsys.readouterr().err
 
 
 class Talker(Translator):

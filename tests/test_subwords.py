@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from simulmt.data.subwords import Subwords, _trained
+from simulmt.data.subwords import SUBWORDS, Subwords, _trained
 from simulmt.data.text import normalise
 from simulmt.errors import UserError
 from simulmt.options import construct
@@ -151,7 +151,7 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
             Subwords.load(path)
 
 
-def trained_elsewhere(**options: Any) -> bytes:
+def trained_elsewhere(**options: Any) -> dict[str, bytes]:
     model = io.BytesIO()
     settings: dict[str, Any] = {
         "pad_id": 0,
@@ -165,7 +165,7 @@ def trained_elsewhere(**options: Any) -> bytes:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT), model_writer=model, model_type="bpe", **settings
     )
-    return model.getvalue()
+    return {SUBWORDS: model.getvalue()}
 
 
 def test_models_trained_elsewhere(tmp_path: Path) -> None:
@@ -179,7 +179,8 @@ def test_models_trained_elsewhere(tmp_path: Path) -> None:
         Subwords(trained_elsewhere(vocab_size=150, split_by_whitespace=False))
     path = tmp_path / "joint.model"
     for rule in ("nmt_nfkc", "nmt_nfkc_cf"):
-        path.write_bytes(trained_elsewhere(vocab_size=80, normalization_rule_name=rule))
+        model = trained_elsewhere(vocab_size=80, normalization_rule_name=rule)
+        path.write_bytes(model[SUBWORDS])
         with pytest.raises(UserError, match=r"joint\.model: .*reads '▁A▁´▁½' as .*=identity"):
             Subwords.load(path)
 
@@ -199,12 +200,12 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "deep" / "cache"
     first = Subwords.train(TEXT, SIZE, cache=cache, digest="TEXT")
     (model,) = models(cache)
-    assert Subwords.train(TEXT, SIZE, cache=cache, digest="TEXT").model == first.model
+    assert Subwords.train(TEXT, SIZE, cache=cache, digest="TEXT").files == first.files
     assert len(runs) == 1
     good = model.read_bytes()
     for damaged in (b"", good[:-1], good[:-1] + b"?", b"junk"):
         model.write_bytes(damaged)
-        assert Subwords.train(TEXT, SIZE, cache=cache, digest="TEXT").model == first.model
+        assert Subwords.train(TEXT, SIZE, cache=cache, digest="TEXT").files == first.files
         assert model.read_bytes() == good
     assert len(runs) == 5
     Subwords.train([*TEXT, "more"], SIZE, cache=cache, digest="more")

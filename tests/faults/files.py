@@ -54,7 +54,7 @@ def command(world: World, program: str) -> list[str]:
     return {
         "evaluate": ["evaluate.py", f"checkpoint={here}", "device=cpu"],
         "translate": ["translate.py", f"checkpoint={here}", f"input={world.source}"],
-        "report": ["report.py", f"runs={here}", "resamples=40", "training=true"],
+        "report": ["report.py", f"runs={here}", "resamples=40"],
         "analyse": ["analyse.py", f"runs={here}", "study=by_length"],
         "study": ["analyse.py", f"runs={here}", "study=layers_heads"],
         "export": ["export.py", f"checkpoint={here}", f"to={out}"],

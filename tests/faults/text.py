@@ -69,7 +69,7 @@ def content(root: Path, place: Path) -> list[Any]:
     subwords = Subwords.train(split.sample(), 150, "bpe", **given)
     encoded = EncodedSplit.encode(split, subwords, place)
     sides = [[row.tolist() for row in side] for side in (encoded.sources, encoded.targets)]
-    return [len(split), [*split.sources], split.sha256, split.dropped, subwords.model, sides]
+    return [len(split), [*split.sources], split.sha256, split.dropped, subwords.files, sides]
 
 
 def digit(path: Path, rng: random.Random) -> None:

@@ -6,12 +6,11 @@ links, `1?2` (Och and Ney 2003).
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from simulmt.data.text import text_lines, word_count
+from simulmt.data.text import bare, text_lines, word_count
 from simulmt.errors import UserError
 
 Links: TypeAlias = frozenset[tuple[int, int]]
@@ -33,8 +32,7 @@ def bare_word(word: str) -> str:
     White space separates words, so the text has "Bench." and "bench". Without this, the first and
     last word of a sentence would be rare for the aligner and wrong for a reference.
     """
-    inside = [i for i, sign in enumerate(word) if unicodedata.category(sign)[0] != "P"]
-    return (word[inside[0] : inside[-1] + 1] if inside else word).lower()
+    return (bare(word) or word).lower()
 
 
 def parse_links(line: str) -> Gold:

@@ -28,12 +28,11 @@ TEMPLATES = Environment(
 TEMPLATES.globals |= {"asdict": asdict, "zip": zip}
 
 
-def write_rows(
-    rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = ()
-) -> Path:
-    """Write rows in full precision and return the path; without rows, `columns` are the heads."""
+def write_rows(rows: Sequence[Mapping[str, object]], path: Path) -> Path:
+    """Write rows in full precision, and return the path."""
+    columns = dict.fromkeys(column for row in rows for column in row)
     with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns or list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     return path

@@ -13,26 +13,20 @@ from simulmt.analysis.page import REMEDY, TEMPLATES, inline_svg, write_rows
 from simulmt.analysis.report_options import MOST_RESAMPLES, ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, read_others
-from simulmt.analysis.runs.run import COST, Row, Run
+from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.documents import document_rows
 from simulmt.analysis.tables.lines import ReportLines, report_lines
 from simulmt.analysis.tables.points import Series, curve_rows, curve_series
 from simulmt.analysis.tables.published import read_published
 from simulmt.analysis.tables.selection import select_runs
-from simulmt.analysis.tables.significance import (
-    columns,
-    columns_at,
-    matched_pairs,
-    quality_at,
-    resampled_lines,
-)
-from simulmt.analysis.tables.terminal import left_columns, score_table, selection_table
+from simulmt.analysis.tables.significance import matched_pairs, quality_at, resampled_lines
+from simulmt.analysis.tables.terminal import score_table, selection_table
 from simulmt.errors import UserError
 from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
 from simulmt.scoring.segments import DIGITS
 from simulmt.system.console import console, say
-from simulmt.system.disk import check_writable, write_texts, writing
+from simulmt.system.disk import check_writable, write_text, writing
 
 
 def report(options: Config, home: Path = Path()) -> None:
@@ -61,11 +55,10 @@ def report(options: Config, home: Path = Path()) -> None:
     names = lines.run_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
     scored = {names[run.folder]: run.scored for run in listed.runs}
-    left = left_columns(listed.runs, names, chosen.training)
     with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
-    console.print(score_table(rows, left, chosen.convention, chosen.unit, scored))
+    console.print(score_table(rows, chosen.convention, chosen.unit, scored))
     for run in (run for run in listed.runs if run.foreign):
         if missing := [name for name in chosen.latency if run.value(name) is None]:
             say(f"not drawn: {run.mechanism}: its log has no {', '.join(missing)} in {run.unit}s")
@@ -106,32 +99,33 @@ def _write(
     resampled = resampled_lines(runs, lines.keys)
     pairs = matched_pairs(runs, resampled, at)
     if not pairs:
-        say("no pair of lines to compare: significance.csv has no rows")
+        say("no pair of lines to compare: no significance.csv")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
         limit = f"cannot be below .05 with resamples={chosen.resamples}"
         more = f"give resamples={needed}, or " if needed <= MOST_RESAMPLES else "give "
         remedy = f"{more}fewer values in compare_at"
         say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
-    written = [
-        write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in trained], to / "cost.csv", COST),
-        write_rows(quality_at(resampled, at), to / "matched.csv", columns_at(chosen.metric)),
-        write_rows(pairs, to / "significance.csv", columns(chosen.metric)),
-    ]
-    if documents := document_rows(chosen.runs):
-        heads = dict.fromkeys(column for row in documents for column in row)
-        written.append(write_rows(documents, to / "documents.csv", [*heads]))
     if selected := _select(chosen, runs, lines.run_names(runs)) if chosen.select else []:
         console.print(selection_table(selected))
-        written.append(write_rows(selected, to / "selected.csv"))
+    tables = {
+        "curves": rows,
+        "cost": [run.cost() for run in trained],
+        "matched": quality_at(resampled, at),
+        "significance": pairs,
+        "documents": document_rows(chosen.runs),
+        "selected": selected,
+    }
+    written = [write_rows(found, to / f"{name}.csv") for name, found in tables.items() if found]
+    for name in (name for name, found in tables.items() if not found):
+        (to / f"{name}.csv").unlink(missing_ok=True)  # of an earlier report
     curves = []
     for latency, others in published.items():
         if curve_series(runs, latency):
             files, svg = _draw(runs, others, latency, lines, chosen)
             written += files
             curves.append(svg)
-    tables = {"rows": rows, "pairs": pairs, "selected": selected}
-    page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **tables)
+    shown = {"rows": rows, "pairs": pairs, "selected": selected}
+    page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **shown)
     return [*written, page]
 
 
@@ -157,7 +151,7 @@ def _write_page(
         word_staircase=word_staircase,
         **tables,
     )
-    write_texts(chosen.to, {"report.html": page})
+    write_text(chosen.to / "report.html", page)
     return chosen.to / "report.html"
 
 

@@ -41,7 +41,6 @@ class ReportOptions:
     latency: Annotated[OneOrMany[str], MinLen(1)]
     quality: Range | None
     unit: str
-    training: bool
     published: OneOrMany[str]
     others: dict[str, Path] | None
     oracle: Path | None
@@ -56,7 +55,6 @@ class ReportOptions:
     ranges: list[Range]
     samples: Natural
     test: str | None
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         convention, paper = CONVENTIONS[self.convention], self.convention == "paper"

@@ -1,13 +1,12 @@
 """The summary of a decoded corpus that programs print: scores, warnings, a path."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from simulmt.analysis.figures.path import draw_path, render_path, typical_places
 from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import Manifest
-from simulmt.data.text import word_count
 from simulmt.decoding.instance import Instance
 from simulmt.files.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
@@ -35,16 +34,6 @@ def repeated(name: str, split: Split, described: Manifest) -> None:
         there = described.splits.get(other)
         if other != name and there and there.source_sha256 == split.sha256[0]:
             say(f"warning: {name} has the same source text as {other}: scores of it tell little")
-
-
-def reencoding(sources: Iterable[str]) -> None:
-    """Print how much more a bidirectional encoder encodes that runs again after each word."""
-    lengths = [word_count(source) for source in sources]
-    again = sum(length * (length + 1) / 2 for length in lengths) / max(sum(lengths), 1)
-    say(
-        "with a policy, the bidirectional encoder encodes the whole prefix again after each source "
-        f"word: {again:.0f} times the work of encoding each sentence once"
-    )
 
 
 def results(

@@ -21,7 +21,7 @@ from simulmt.attention.moment import Moment
 from simulmt.attention.plan import (
     NO_LOSSES,
     Losses,
-    Moves,
+    MayMove,
     Odds,
     Plan,
     Stand,
@@ -173,9 +173,7 @@ class Attention(nn.Module):
             beta = expected(query, alpha, energy, memory.mask) if closed is None else closed
         return alpha, reweighted(beta, plan.weight)
 
-    def step(
-        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
-    ) -> Stepped:
+    def step(self, query: Queries, memory: Memory, state: State, stand: Stand | MayMove) -> Stepped:
         """One target step with hard decisions; the caller then reads or writes.
 
         Args:
@@ -219,7 +217,7 @@ class Attention(nn.Module):
         beta = reweighted(beta, plan.weight)
         return Looked(self._context(beta, memory), beta)
 
-    def _decide(self, query: Queries, memory: Memory, state: State, moves: Moves | None) -> Stand:
+    def _decide(self, query: Queries, memory: Memory, state: State, moves: MayMove) -> Stand:
         """The schedule's decision, and the state to carry to the next step."""
         assert self.schedule is not None, "where no clock decides, a schedule does"
         before = state if isinstance(state, Standing) else None
@@ -227,7 +225,7 @@ class Attention(nn.Module):
         own = self.schedule.initial_position(memory) if own is None else own
         assert isinstance(own, Tensor), "positions of heads"
         stand = self.schedule.step(query, memory, own)
-        return stand if moves is None else standing(stand, before, moves.allowed)
+        return stand if moves is None else standing(stand, before, moves)
 
     def _read(self, alpha: Weights, memory: Memory) -> Weights:
         """Alpha moved on by the positions that a head looks ahead, at most to the last token."""

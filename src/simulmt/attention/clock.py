@@ -24,7 +24,7 @@ from typing_extensions import TypeVar
 
 from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import MayMove, Moves, Plan, Stand, Stops
+from simulmt.attention.plan import MayMove, Plan, Stand, Stops
 from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.source import Source
 from simulmt.attention.state import State
@@ -81,7 +81,7 @@ class Clock(ABC, Generic[ClockState]):
     @abstractmethod
     def step(
         self, state: ClockState, token: Int[Tensor, "B"], moves: MayMove = None
-    ) -> Stand | Moves | None:
+    ) -> Stand | MayMove:
         """The decision for one target step of inference.
 
         Args:
@@ -127,9 +127,9 @@ class NeverDecides(Clock[None]):
     def seen(self, state: None, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> None:
         """Nothing."""
 
-    def step(self, state: None, token: Int[Tensor, "B"], moves: MayMove = None) -> Moves | None:
+    def step(self, state: None, token: Int[Tensor, "B"], moves: MayMove = None) -> MayMove:
         """The heads that may read on."""
-        return Moves(moves) if moves is not None and self.writes_words else None
+        return moves if self.writes_words else None
 
 
 class ClockRecipe(ABC):

@@ -108,10 +108,7 @@ class Mechanism:
             )
         kinds = asked_of(type(self.schedule))
         check_options(dials, {name: kinds[name] for name in dials}, "dial")
-        try:
-            schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]
-        except ValueError as error:
-            raise UserError(f"dial: {error}") from None
+        schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]
         return dataclasses.replace(self, schedule=schedule)
 
     def clock(self, dim: int, embed: Embed) -> Clock:

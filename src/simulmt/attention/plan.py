@@ -91,13 +91,7 @@ MayMove: TypeAlias = Bool[Tensor, "B"] | None
 rule of training: a clock moves on if the last token begins a word, a schedule always."""
 
 
-class Moves(NamedTuple):
-    """Which heads of schedules may read on at a step; the others stay where they stand."""
-
-    allowed: Bool[Tensor, "B"]
-
-
-def carried(decision: Stand | Moves | None) -> State:
+def carried(decision: Stand | MayMove) -> State:
     """The state that a clock carries to the next target step; None where a schedule decides."""
     return decision.state if isinstance(decision, Stand) else None
 

@@ -96,10 +96,13 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
     for split in splits:
         remedy = f"use the {split} files of the model's training, or do not ask for {split}"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
-    model, here = flat_options(asdict(expected)), flat_options(asdict(present))
+    model, here = (
+        {key: value for key, value in flat_options(asdict(one)).items() if value is not None}
+        for one in (expected, present)
+    )
     differences = [
-        f"{key.replace('.', ' ')} (model: {model.get(key) or 'nothing'}, "
-        f"here: {here.get(key) or 'nothing'}): {remedy}"
+        f"{key.replace('.', ' ')} (model: {model.get(key, 'nothing')}, "
+        f"here: {here.get(key, 'nothing')}): {remedy}"
         for key, remedy in remedies.items()
         if model.get(key) is None or model.get(key) != here.get(key)
     ]

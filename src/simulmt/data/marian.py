@@ -30,7 +30,11 @@ class MarianSubwords(Tokenizer):
     """
 
     def __init__(self, files: Mapping[str, bytes], writing: Writing = WORDS) -> None:
-        self._files = {name: files[name] for name in FILES}
+        if writing.source or writing.target:
+            raise UserError(
+                "data.characters with the subwords of an imported model, whose pieces span "
+                "characters: set data.characters=[], or train subwords (data.subwords.model=null)"
+            )
         ids = ids_of(files[IDS])
         vocabulary = _special_ids(files[SPECIAL], ids)
         spelled = sorted(ids, key=ids.__getitem__)
@@ -40,28 +44,8 @@ class MarianSubwords(Tokenizer):
         known = {piece: number for piece, number in ids.items() if number not in blank}
         source, target = (_encoder(name, files[name], known, vocabulary.unk) for name in FILES[:2])
         vocabulary = vocabulary._replace(begins=beginnings(surfaces, blank))
-        super().__init__(vocabulary, spelled, surfaces, (source, target), writing)
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """The content of `FILES`."""
-        return self._files
-
-    def written(self, writing: Writing) -> "MarianSubwords":
-        """The same subwords with another tokeniser of BLEU.
-
-        Raises:
-            UserError: a side has characters as words.
-        """
-        if writing.source or writing.target:
-            raise UserError(
-                "data.characters with the subwords of an imported model, whose pieces span "
-                "characters: set data.characters=[], or train subwords (data.subwords.model=null)"
-            )
-        return self if writing == self.writing else MarianSubwords(self._files, writing)
-
-    def __reduce__(self) -> tuple[type["MarianSubwords"], tuple[Mapping[str, bytes], Writing]]:
-        return MarianSubwords, (self._files, self.writing)
+        kept = {name: files[name] for name in FILES}
+        super().__init__(kept, vocabulary, spelled, surfaces, (source, target), writing)
 
 
 def ids_of(content: bytes) -> dict[str, int]:

@@ -37,19 +37,18 @@ class Subwords(Tokenizer):
     decodes to ⁇.
     """
 
-    def __init__(self, model: bytes, writing: Writing = WORDS) -> None:
+    def __init__(self, files: Mapping[str, bytes], writing: Writing = WORDS) -> None:
         """Read a serialised model.
 
         Args:
-            model: the model.
+            files: the model, by the name `SUBWORDS`.
             writing: what a word is, on either side.
 
         Raises:
             UserError: the bytes are not a SentencePiece model; or the model has other ids than 0 to
                 3 for pad, unk, bos and eos, byte pieces, pieces that span words, or a normaliser.
         """
-        self.model = model
-        processor = open_model(model, "the subword model")
+        processor = open_model(files[SUBWORDS], "the subword model")
         if (ids := {name: getattr(processor, name)() for name in _IDS}) != _IDS:
             raise UserError(
                 f"the subword model has {ids} instead of {_IDS}: train one with the expected ids"
@@ -59,21 +58,12 @@ class Subwords(Tokenizer):
         special = (_SPECIAL.pad, _SPECIAL.bos, _SPECIAL.eos)
         vocabulary = Vocabulary(len(surfaces), begins=beginnings(surfaces, special))
         spelled = [processor.id_to_piece(piece) for piece in pieces]
-        super().__init__(vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
+        super().__init__(files, vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
         if (read := "".join(processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
                 f"the subword model reads {_PROBE!r} as {read!r}: train one with "
                 "normalization_rule_name=identity and add_dummy_prefix"
             )
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """The model, by the name of its file."""
-        return {SUBWORDS: self.model}
-
-    def written(self, writing: Writing) -> "Subwords":
-        """The same subwords of text that is written in another way."""
-        return self if writing == self.writing else Subwords(self.model, writing)
 
     @classmethod
     def train(
@@ -105,7 +95,7 @@ class Subwords(Tokenizer):
         own = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         options = {**_FIXED, **own}
         if cache is None:
-            return cls(_trained(sentences, options))
+            return cls({SUBWORDS: _trained(sentences, options)})
         assert digest is not None, "a cache needs a digest of the sentences"
 
         def make(folder: Path) -> Mapping[str, object]:
@@ -119,12 +109,9 @@ class Subwords(Tokenizer):
     def load(cls, path: Path) -> "Subwords":
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
-            return cls(path.read_bytes())
+            return cls({SUBWORDS: path.read_bytes()})
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-
-    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes, Writing]]:
-        return Subwords, (self.model, self.writing)
 
 
 def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str:
@@ -166,7 +153,7 @@ def _trained(sentences: Iterable[str], options: Config) -> bytes:
 
 def tokenizer_of(files: Mapping[str, bytes]) -> Tokenizer:
     """Return the subwords that some files hold; UserError if there are none."""
-    return Subwords(files[SUBWORDS]) if SUBWORDS in files else marian.MarianSubwords(files)
+    return (Subwords if SUBWORDS in files else marian.MarianSubwords)(files)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -9,6 +9,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,17 @@ def word_count(line: str, characters: bool = False) -> int:
     """
     spaces = line.count(" ")
     return len(line) - spaces if characters else spaces + 1 if line else 0
+
+
+@cache
+def _marks() -> str:
+    """The characters of Unicode's category P."""
+    return "".join(c for c in map(chr, range(0x110000)) if unicodedata.category(c)[0] == "P")
+
+
+def bare(word: str) -> str:
+    """The word without punctuation marks at its edges; empty if nothing is left."""
+    return word.strip(_marks())
 
 
 def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:

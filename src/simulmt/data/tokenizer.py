@@ -1,10 +1,10 @@
 """Text to ids and back, and the words that ids form, for every kind of subwords."""
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 import sentencepiece
@@ -23,37 +23,19 @@ SPACE = "\u2581"
 ENCODER = f"sentencepiece {sentencepiece.__version__}"
 """The encoder of text, as a part of the keys of the cache."""
 MOST_SUBWORDS = 1_000_000
-_REMEMBERED = 1 << 18  # words, which take some 40 MiB
+_REMEMBERED = 1 << 18  # words, which take some 50 MiB
+WordIds: TypeAlias = Callable[[str], bytes]
+"""The ids of a word, packed."""
 
 
-class WordIds(dict[str, bytes]):
-    """The ids of words, packed: no piece spans words, so a word is encoded by itself, and once.
-
-    Words are kept while there is room; frequent words are kept because they occur early.
-
-    Args:
-        encode: the ids of a word.
-        dtype: the type of the packed ids.
-    """
-
-    def __init__(self, encode: Callable[[str], Sequence[int]], dtype: "np.dtype[np.int64]") -> None:
-        super().__init__()
-        self._encode, self._dtype = encode, dtype
-
-    def __missing__(self, word: str) -> bytes:
-        ids = np.asarray(self._encode(word), self._dtype).tobytes()
-        if len(self) < _REMEMBERED:
-            self[word] = ids
-        return ids
-
-
-class Tokenizer(ABC):
+class Tokenizer:
     """Subwords of both languages, each a part of one word.
 
     A word is a maximal run of characters other than white space in the decoded text; on a side
     that is written in characters, it is one of these.
 
     Args:
+        files: the content of the files that hold it, by their names.
         vocabulary: the size, the special ids and the beginnings of words.
         spelled: every subword as SentencePiece spells it.
         surfaces: the text of every subword: a leading space if it begins a word, then a part of
@@ -64,31 +46,27 @@ class Tokenizer(ABC):
 
     def __init__(
         self,
+        files: Mapping[str, bytes],
         vocabulary: Vocabulary,
         spelled: Sequence[str],
         surfaces: Sequence[str],
         encoders: tuple[Callable[[str], Sequence[int]], Callable[[str], Sequence[int]]],
         writing: Writing = WORDS,
     ) -> None:
-        self.vocabulary, self.writing = vocabulary, writing
+        self.files, self.vocabulary, self.writing = files, vocabulary, writing
         self._spelled, self._surface = spelled, surfaces
         source, target = encoders
-        self._source = self._target = WordIds(source, vocabulary.dtype)
+        self._source = self._target = _remembering(source, vocabulary.dtype)
         if target is not source:
-            self._target = WordIds(target, vocabulary.dtype)
+            self._target = _remembering(target, vocabulary.dtype)
 
-    @property
-    @abstractmethod
-    def files(self) -> Mapping[str, bytes]:
-        """The content of the files that hold it, by their names."""
-
-    @abstractmethod
     def written(self, writing: Writing) -> "Tokenizer":
-        """The same subwords of text that is written in another way.
+        """The same subwords of text that is written in another way."""
+        make: Callable[..., Tokenizer] = type(self)  # of every kind: files, writing
+        return self if writing == self.writing else make(self.files, writing)
 
-        Raises:
-            UserError: these subwords cannot have characters as words.
-        """
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[Mapping[str, bytes], Writing]]:
+        return type(self), (self.files, self.writing)
 
     @cached_property
     def digest(self) -> str:
@@ -110,8 +88,8 @@ class Tokenizer(ABC):
         """Ids of any target text, as `encode` returns them for source text."""
         return self._unpacked(self._target, text, self.writing.target)
 
-    def _unpacked(self, words: WordIds, text: str, characters: bool) -> list[int]:
-        ids: list[int] = self._rows(words, [normalise(text)], characters)[0][:-1].tolist()
+    def _unpacked(self, ids_of: WordIds, text: str, characters: bool) -> list[int]:
+        ids: list[int] = self._rows(ids_of, [normalise(text)], characters)[0][:-1].tolist()
         return ids
 
     def encode_rows(self, lines: Iterable[str]) -> Ragged:
@@ -125,12 +103,12 @@ class Tokenizer(ABC):
         return self.encode_rows(lines_of(source)), targets
 
     def _rows(
-        self, words: WordIds, lines: Iterable[str], characters: bool, opening: Sequence[int] = ()
+        self, ids_of: WordIds, lines: Iterable[str], characters: bool, opening: Sequence[int] = ()
     ) -> Ragged:
-        dtype, ids = self.vocabulary.dtype, words.__getitem__
+        dtype = self.vocabulary.dtype
         start = np.asarray(opening, dtype).tobytes()
         eos = np.asarray([self.vocabulary.eos], dtype).tobytes()
-        rows = [start + b"".join(map(ids, words_of(line, characters))) + eos for line in lines]
+        rows = [start + b"".join(map(ids_of, words_of(line, characters))) + eos for line in lines]
         values = np.frombuffer(b"".join(rows), dtype)
         return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
 
@@ -160,9 +138,9 @@ class Tokenizer(ABC):
         """The words of a reference, for every id of `encode_target(text)`."""
         return self._words(self._target, text, self.writing.target)
 
-    def _words(self, ids: WordIds, text: str, characters: bool) -> WordMap:
+    def _words(self, ids_of: WordIds, text: str, characters: bool) -> WordMap:
         words, size = words_of(normalise(text), characters), self.vocabulary.dtype.itemsize
-        return WordMap.of_lengths(len(ids[word]) // size for word in words)
+        return WordMap.of_lengths(len(ids_of(word)) // size for word in words)
 
     def words_touched(self, ids: Iterable[int]) -> WordMap:
         """The words of the subwords of a text, for every subword, by the beginnings of words.
@@ -194,6 +172,11 @@ class Tokenizer(ABC):
             word = end if size else word
             touched.append(word)
         return WordMap(reversed(touched))
+
+
+def _remembering(encode: Callable[[str], Sequence[int]], dtype: "np.dtype[Any]") -> WordIds:
+    """No piece spans words, so a word is encoded by itself; frequent words are encoded once."""
+    return lru_cache(_REMEMBERED)(lambda word: np.asarray(encode(word), dtype).tobytes())
 
 
 def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

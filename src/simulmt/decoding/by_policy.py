@@ -6,6 +6,7 @@ delays of streams.
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Bool, Int
@@ -16,6 +17,7 @@ from simulmt.attention.state import State, select
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
@@ -133,6 +135,23 @@ class PolicyStream:
         tokens = self.prefix.tokens
         ended = tokens[-1] == self.model.vocabulary.eos
         return Read(self.words, len(tokens), ended, told=self._told or ended)
+
+
+Stream: TypeAlias = SentenceStream | PolicyStream
+"""A sentence that is translated while its words arrive."""
+
+
+def stream_of(
+    model: Model,
+    policy: Policy | None,
+    search: Search = GREEDY,
+    told: bool = True,
+    past: Past | None = None,
+) -> Stream:
+    """Begin a sentence, by a policy or by the model's own decision (None), which is greedy."""
+    if policy is None:
+        return SentenceStream(model, past=past)
+    return PolicyStream(model, policy, search, told, past)
 
 
 def _read(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from simulmt.attention import Past
-from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.by_policy import stream_of
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
 
@@ -60,11 +59,7 @@ class DocumentStream:
 
     def _open(self) -> None:
         self.past = past_of(self.model, self._before)
-        self.stream: SentenceStream | PolicyStream
-        if self.policy is None:
-            self.stream = SentenceStream(self.model, past=self.past)
-        else:
-            self.stream = PolicyStream(self.model, self.policy, told=False, past=self.past)
+        self.stream = stream_of(self.model, self.policy, told=False, past=self.past)
         self.words, self.delays = list[Sequence[int]](), list[int]()
 
     def read_word(self, word: Sequence[int]) -> None:

@@ -88,9 +88,7 @@ def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
     model, limit, has_read = streams[0].model, streams[0].limit, True
     while streams:
         written = [stream.written for stream in streams]
-        step, decision = take_step(
-            model, decoders.state, written, model.begins.device, has_read, limit
-        )
+        step, decision = take_step(model, decoders.state, written, has_read, limit)
         reads, writes = [], []
         columns = (decision.reads, decision.ends, decision.token, step.positions)
         rows = zip(streams, *(column.tolist() for column in columns), strict=True)

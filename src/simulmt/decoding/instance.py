@@ -1,17 +1,16 @@
-"""One decoded sentence, and its delays and positions in words."""
+"""One decoded sentence, with its delays."""
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import WORDS, Writing, unspaced
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One decoded sentence. EOS does not count in any length or list of pieces.
+    """One decoded sentence. EOS does not count in any length.
 
     Spaces separate the words of all texts. If `writing` says that each character is a word, these
     are spaced out, and `texts_of` joins them.
@@ -21,8 +20,8 @@ class Instance:
     that were written before EOS had been read: both tell a replay what `delays` cannot.
 
     `positions[i][h]` is the source subword, from 1, at which head h (counted over all layers)
-    stopped to write subword i; empty if no head takes hard decisions. The pieces are for pictures.
-    All fields in subwords are empty for an instance from a log, which is read in words only.
+    stopped to write subword i; empty if no head takes hard decisions. All fields in subwords are
+    empty for an instance from a log, which is read in words only.
 
     `elapsed[i]` is the time at which word i of the prediction was written, in source words: the
     word's delay, plus the computing time until then divided by the time that a source word takes to
@@ -45,8 +44,6 @@ class Instance:
     subword_source_length: int = 0
     subword_reference_length: int = 0
     positions: tuple[tuple[int, ...], ...] = ()
-    source_pieces: tuple[str, ...] = ()
-    target_pieces: tuple[str, ...] = ()
     elapsed: tuple[float, ...] = ()
     erased: int | None = None
     writing: Writing = WORDS
@@ -91,19 +88,3 @@ def texts_of(instance: Instance) -> tuple[str, str, str]:
     texts = instance.source, instance.reference, instance.prediction
     source, reference, prediction = map(unspaced, texts, sides)
     return source, reference, prediction
-
-
-def word_positions(instance: Instance) -> list[tuple[int, ...]]:
-    """The source words at which the heads had stopped when each target word was written.
-
-    Returns:
-        For each target word, the source word of each head, from 1; a head at EOS has the number of
-        source words + 1, and one that has run off the end has 0. Empty without positions, or if
-        the pieces do not show the words.
-    """
-    source = WordMap.of_pieces(instance.source_pieces, instance.source_length)
-    target = WordMap.of_pieces(instance.target_pieces, instance.prediction_length)
-    if not source or len(instance.positions) < len(target):
-        return []
-    source = WordMap((*source, instance.source_length + 1))
-    return [tuple(map(source.at, instance.positions[end - 1])) for end in target.ends]

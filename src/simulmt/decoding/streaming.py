@@ -6,33 +6,26 @@ and encodes the prefix again after every read: correct for every encoder, and sl
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
 import torch
 
 from simulmt.attention.state import State
+from simulmt.decoding.forced import forced_steps
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import Decision, LengthLimit, decide, next_step
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
 
-CPU = torch.device("cpu")
-
 
 @torch.inference_mode()
-def stream(
-    model: Model,
-    source: Iterable[int],
-    device: torch.device = CPU,
-    limit: LengthLimit | None = None,
-) -> Hypothesis:
+def stream(model: Model, source: Iterable[int], limit: LengthLimit | None = None) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
     Args:
         model: a model in evaluation mode.
         source: the subwords; `stream` takes the next one only when it reads. EOS follows the last
             one, even if `source` does not yield EOS.
-        device: where the model is.
         limit: ends a translation that does not end by itself; None for `length_limit`.
 
     Returns:
@@ -40,13 +33,13 @@ def stream(
     """
     arriving, written = units(model, source), Hypothesis([], [], [])
     prefix, has_read = next(arriving), True
-    state = replay(model, prefix, written, device)
+    state = replay(model, prefix, written)
     while True:
-        step, decision = take_step(model, state, [written], device, has_read, limit)
+        step, decision = take_step(model, state, [written], has_read, limit)
         has_read = bool(decision.reads)
         if decision.reads:
             prefix += next(arriving)
-            state = replay(model, prefix, written, device)
+            state = replay(model, prefix, written)
         elif decision.ends:
             return written
         else:
@@ -70,25 +63,24 @@ def take_step(
     model: Model,
     state: State,
     written: Sequence[Hypothesis],
-    device: torch.device,
     has_read: bool,
     limit: LengthLimit | None = None,
 ) -> tuple[DecoderStep, Decision]:
     """The decoder's next step for each sentence, and what the model decides."""
+    device = model.begins.device
     last = [one.tokens[-1] if one.tokens else model.vocabulary.bos for one in written]
     step = next_step(model, torch.tensor(last, device=device), state, has_read)
     counts = torch.tensor([len(one.tokens) for one in written], device=device)
     return step, decide(model.vocabulary, step, counts, limit)
 
 
-def replay(model: Model, prefix: Sequence[int], written: Hypothesis, device: torch.device) -> State:
+def replay(model: Model, prefix: Sequence[int], written: Hypothesis) -> State:
     """The decoder before its next step, after a prefix has been read and tokens written."""
-    source = torch.tensor([[*prefix]], device=device)
-    mask = torch.ones_like(source, dtype=torch.bool)
-    encoded = model.encode(source, mask)
-    state: State = model.start(encoded._replace(finished=source[:, -1] == model.vocabulary.eos))
     tokens = [model.vocabulary.bos, *written.tokens]
-    for token, following in pairwise(tokens):
-        moves = model.begins[[following]]
-        state = model.step(torch.tensor([token], device=device), state, moves).state
+    source, target = (torch.tensor([x], device=model.begins.device) for x in ([*prefix], tokens))
+    encoded = model.encode(source, torch.ones_like(source, dtype=torch.bool))
+    encoded = encoded._replace(finished=source[:, -1] == model.vocabulary.eos)
+    state: State = model.start(encoded)
+    for step in forced_steps(model, encoded, target[:, :-1], target[:, 1:]):
+        state = step.state
     return state

@@ -1,7 +1,7 @@
 """The one map from the subwords of a sentence to its words."""
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -9,14 +9,6 @@ T = TypeVar("T")
 
 class WordMap(tuple[int, ...]):
     """The word of each subword, from 1, in order; 0 for a subword without a word."""
-
-    @classmethod
-    def of_pieces(cls, pieces: Sequence[str], words: int) -> "WordMap":
-        """The map of SentencePiece's pieces, by their ▁; empty if these do not show `words`."""
-        if len(pieces) == words:
-            return cls(range(1, words + 1))
-        found = cls(accumulate(int(p.startswith("▁") or n == 0) for n, p in enumerate(pieces)))
-        return found if found and found[-1] == words else cls()
 
     @classmethod
     def of_lengths(cls, lengths: Iterable[int], start: int = 1) -> "WordMap":

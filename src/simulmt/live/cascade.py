@@ -33,13 +33,15 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A line of a recogniser.
+class Line:
+    """A line of a recogniser, or what it adds to the translation.
 
     Attributes:
         emission_time: When it was written, in seconds.
-        text: What is certain now, beyond earlier lines.
-        end: The end of this text in the recording, in seconds.
+        text: What is certain now, beyond earlier lines; in a translation, each word has a space in
+            front (characters have none).
+        end: The end of this text in the recording, in seconds; in a translation, that of the last
+            source word that was read (None before the first).
         words: The text in pieces with their times; if empty, the text is one piece.
         unconfirmed_text: What may follow; later lines may say something else.
         is_final: True if the speaker pauses, which ends the sentence.
@@ -55,28 +57,7 @@ class Heard:
     status: Literal["INCOMPLETE", "COMPLETE"] = "COMPLETE"
 
 
-_HEARD = TypeAdapter(Heard)
-
-
-@dataclass(frozen=True)
-class Translated:
-    """What a line of a recogniser adds to the translation.
-
-    Attributes:
-        emission_time: When it was written, in seconds.
-        end: The end of the last source word that was read; None before the first.
-        status: COMPLETE, as nothing else follows for the same line.
-        text: The words that are decided now, each with a space in front; characters without.
-        unconfirmed_text: How the translation may continue.
-        is_final: True if the recogniser's line was final.
-    """
-
-    emission_time: float
-    end: float | None
-    status: Literal["COMPLETE"]
-    text: str
-    unconfirmed_text: str
-    is_final: bool
+_LINE = TypeAdapter(Line)
 
 
 class Cascade:
@@ -106,7 +87,7 @@ class Cascade:
         self._open, self._last = False, Piece("")
         self._spaced: bool | None = None
 
-    def translate(self, heard: Heard) -> Translated:
+    def translate(self, heard: Line) -> Line:
         """Read a line; return what is decided now, and a draft of what may follow."""
         started, emitted = time.perf_counter(), heard.emission_time
         pieces = heard.words or (Piece(heard.text, heard.end),)
@@ -117,7 +98,7 @@ class Cascade:
             emitted = self._free = max(emitted, self._free) + time.perf_counter() - started
         gap = "" if self._reader.subwords.writing.target else " "
         text, draft = "".join(f"{gap}{word}" for word in words), gap.join(drafted)
-        return Translated(emitted, self._end, "COMPLETE", text, draft, heard.is_final)
+        return Line(emitted, text, self._end, (), draft, heard.is_final)
 
     def _take(self, piece: Piece) -> Iterator[str]:
         """Read the words that a piece of text completes; yield the words that are decided."""
@@ -182,10 +163,10 @@ def translate_lines(
         output: receives the translation.
         warn: called with a warning for each line that is skipped.
     """
-    last = Heard(0, is_final=True)
+    last = Line(0, is_final=True)
     for number, raw in enumerate(lines, 1):
         try:
-            heard = parse_json(_HEARD, decoded(raw, "input", number, errors="replace"))
+            heard = parse_json(_LINE, decoded(raw, "input", number, errors="replace"))
         except UserError as fault:
             warn(f"warning: line {number} is skipped: {fault}")
             continue
@@ -193,8 +174,10 @@ def translate_lines(
             last = heard
             _write(cascade.translate(heard), output)
     if not last.is_final:
-        _write(cascade.translate(Heard(last.emission_time, is_final=True)), output)
+        _write(cascade.translate(Line(last.emission_time, is_final=True)), output)
 
 
-def _write(line: Translated, output: TextIO) -> None:
-    print(json.dumps(asdict(line)), file=output, flush=True)
+def _write(line: Line, output: TextIO) -> None:
+    fields = asdict(line)
+    del fields["words"]  # a translation has no times of words
+    print(json.dumps(fields), file=output, flush=True)

@@ -14,6 +14,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
@@ -25,7 +26,6 @@ from simulmt.decoding.writing import as_written
 from simulmt.errors import UserError
 from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
-from simulmt.options import Config
 from simulmt.parts import load
 from simulmt.parts.builders import build_policy
 from simulmt.saved import checkpoint
@@ -66,16 +66,14 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
             load(args.plugins)
             name, *chosen = args.policy
-            policy = build_policy(
-                {"name": name, **_options(f"--policy {name}", chosen, numbers=False)}
-            )
+            policy = build_policy({"name": name, **_options(chosen)})
             if policy is not None and policy.revises:
                 raise UserError(
                     f"--policy {name} takes words back, which SimulEval cannot show: "
                     "evaluate with simulmt"
                 )
-            trained, dials = checkpoint.load(Path(args.checkpoint)), _options("--dial", args.dial)
-            translator = Translator.of(trained, args.device, policy, dials)
+            trained = checkpoint.load(Path(args.checkpoint))
+            translator = Translator.of(trained, args.device, policy, _options(args.dial))
             if args.sentences == "lines":
                 return cls(args, translator)
             return cls(args, StreamTranslator.of(translator, args.cut))
@@ -102,14 +100,10 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         return WriteAction(text, finished=states.source_finished)
 
 
-def _options(flag: str, words: Sequence[str], numbers: bool = True) -> Config:
-    """The options of a policy, or dials, from the words after a flag, such as `n=2`."""
-    pairs = [word.partition("=") for word in words]
-    found = {key: _value(text) for key, _, text in pairs}
-    if any(value == "" or (numbers and isinstance(value, str)) for value in found.values()):
-        what = "NUMBER" if numbers else "VALUE"
-        raise UserError(f"{flag} {' '.join(words)}: give NAME={what}, such as k=5")
-    return found
+def _options(words: Sequence[str]) -> dict[str, Any]:
+    """The options of a policy, or dials, from words such as `n=2`."""
+    pairs = (word.partition("=") for word in words)
+    return {key: _value(text) for key, _, text in pairs}
 
 
 def _value(text: str) -> object:

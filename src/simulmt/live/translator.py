@@ -8,8 +8,7 @@ import torch
 
 from simulmt.data.text import normalise
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.by_policy import PolicyStream
-from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.by_policy import PolicyStream, stream_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.writing import words_of
@@ -82,11 +81,7 @@ class Translator:
 
     def reset(self) -> None:
         """Begin another sentence."""
-        self.stream: SentenceStream | PolicyStream
-        if self.policy is None:
-            self.stream = SentenceStream(self.model)
-        else:
-            self.stream = PolicyStream(self.model, self.policy, self.search)
+        self.stream = stream_of(self.model, self.policy, self.search)
         self.words_read, self.words_written = list[str](), list[str]()
         self._subwords_read = 0
         self._opening = self.model.vocabulary.opening

@@ -22,7 +22,7 @@ from torch.nn import functional
 from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
-from simulmt.attention.plan import Moves
+from simulmt.attention.plan import MayMove
 from simulmt.attention.scores.score import join_heads, split_heads
 from simulmt.attention.shapes import Queries
 from simulmt.attention.state import State
@@ -99,9 +99,7 @@ class GuidedAttention(nn.Module):
             added = attended.alpha.to(averages.dtype) @ averages
         return attended._replace(context=attended.context + self._output(added))
 
-    def step(
-        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
-    ) -> Stepped:
+    def step(self, query: Queries, memory: Memory, state: State, stand: Stand | MayMove) -> Stepped:
         """One target step with hard decisions."""
         stepped = self.attention.step(query, memory, state, stand)
         added = self._at(stepped.position[..., None], memory)

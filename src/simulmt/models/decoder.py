@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Memory, Moment, Source
 from simulmt.attention.attention import Attended, Attention, Looked, Stepped
-from simulmt.attention.plan import Moves, Plan, Stand
+from simulmt.attention.plan import MayMove, Plan, Stand
 from simulmt.attention.state import State
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention, again
@@ -158,7 +158,7 @@ class Decoder(nn.ModuleList):
         x: Float[Tensor, "B 1 D"],
         visible: Tensor | None,
         before: Decoded,
-        stand: Stand | Moves | None,
+        stand: Stand | MayMove,
     ) -> tuple[Float[Tensor, "B 1 D"], Decoded, list[Stepped]]:
         """One target step: output, next state, and each layer's attention to the source."""
 

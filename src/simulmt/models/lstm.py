@@ -25,20 +25,15 @@ class LSTM(nn.Module):
     Args:
         inputs: width of the inputs.
         dim: width D of the states.
-        normalise: whether each gate's pre-activations are normalised (Ba et al. 2016).
-        squash: whether the cell passes through tanh on its way out.
     """
 
-    def __init__(
-        self, inputs: int, dim: int, *, normalise: bool = True, squash: bool = False
-    ) -> None:
+    def __init__(self, inputs: int, dim: int) -> None:
         super().__init__()
         self.dim = dim
-        self.squash = squash
         self.input = nn.Linear(inputs, GATES * dim, bias=False)
         self.recurrent = nn.Linear(dim, GATES * dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(GATES, dim))
-        self.gain = nn.Parameter(torch.ones(GATES, dim)) if normalise else None
+        self.gain = nn.Parameter(torch.ones(GATES, dim))
         bound = dim**-0.5
         for projection in (self.input, self.recurrent):
             nn.init.uniform_(projection.weight, -bound, bound)
@@ -58,7 +53,7 @@ class LSTM(nn.Module):
         return LSTMState(states[:, 0], cell)
 
     def _run(self, x: Float[Tensor, "B N I"], state: LSTMState) -> tuple[Tensor, Tensor]:
-        gates = Gates(self.recurrent.weight, self.gain, self.bias, self.squash)
+        gates = Gates(self.recurrent.weight, self.gain, self.bias)
         return lstm(self.input(x), state.hidden, state.cell, gates)
 
 

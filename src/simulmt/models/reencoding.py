@@ -16,7 +16,7 @@ from simulmt.attention import Mechanism, Memory, Moment, Source
 from simulmt.attention.attention import Attended, Attention, Stepped
 from simulmt.attention.clock import ClockRecipe
 from simulmt.attention.memory import places
-from simulmt.attention.plan import Moves, Plan, Stand, Stops
+from simulmt.attention.plan import MayMove, Plan, Stand, Stops
 from simulmt.attention.shapes import Queries
 from simulmt.attention.state import State
 from simulmt.errors import UserError
@@ -90,9 +90,7 @@ class PrefixAttention(nn.Module):
         attended: Attended = self.attention(query.reshape(B * T, 1, D), own, None, alone, moment)
         return Attended(attended.context.view(B, T, D), None, stops, None, plan.losses)
 
-    def step(
-        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
-    ) -> Stepped:
+    def step(self, query: Queries, memory: Memory, state: State, stand: Stand | MayMove) -> Stepped:
         """One target step from the prefix that has been read."""
         assert isinstance(stand, Stand), "the constructor rejects mechanisms without a clock"
         own = self._read(memory, stand.position[:, :1])

@@ -8,8 +8,6 @@ At each state the model computes the probability to translate there rather than 
 Training computes all states. Decoding takes the first state that translates, from the present read
 length on. The states of a token that is written are computed once; a step that has to read on is
 taken again.
-
-Other mechanisms have one state of each token: `OneState` stands for that.
 """
 
 import math
@@ -26,7 +24,7 @@ from simulmt.attention.shapes import TokenIds
 from simulmt.attention.state import State
 from simulmt.errors import UserError
 from simulmt.models.decoder import Decoded, Decoder
-from simulmt.models.results import DecoderStep, Translation, join_layers
+from simulmt.models.results import DecoderStep, Translation
 from simulmt.ops.precision import wide
 
 _NEVER = torch.iinfo(torch.long).max
@@ -87,48 +85,8 @@ class Network(Protocol):
     def embed(self, tokens: TokenIds, first: Int[Tensor, "B 1"]) -> Float[Tensor, "B N D"]:
         """Tokens at the positions `first`, `first + 1`, ..."""
 
-    def next_inputs(
-        self, tokens: TokenIds, state: TransformerState
-    ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
-        """The next target tokens, embedded, and the mask of their self-attention."""
-
     def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
         """The logits of the next tokens."""
-
-    def confidence_logit(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B"] | None:
-        """See `Model`."""
-
-
-class OneState:
-    """One state of each target token."""
-
-    def spread(
-        self, x: Float[Tensor, "B T D"], plan: Plan | None
-    ) -> tuple[Float[Tensor, "B T D"], None]:
-        """The target tokens themselves, and causal self-attention."""
-        return x, None
-
-    def of_each_token(self, found: Translation, source: Source, plan: Plan | None) -> Translation:
-        """The translation itself."""
-        return found
-
-    def start(self, source: Source) -> None:
-        """Nothing is kept."""
-
-    def extend(self, states: States | None, source: Source) -> None:
-        """Nothing is kept."""
-
-    def step(
-        self, network: Network, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove
-    ) -> DecoderStep:
-        """One target step through all layers."""
-        stand = network.clock.step(state.clock, token, moves)
-        x, visible = network.next_inputs(token[:, None], state)
-        x, layers, steps = network.decoder.step(x, visible, state.layers, stand)
-        states = network.decoder_norm(x)[:, 0]
-        after = TransformerState(layers, state.step + 1, carried(stand))
-        confidence = network.confidence_logit(states)
-        return join_layers(network.logits(states), after, steps, confidence)
 
 
 class StateChooser(nn.Module):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Past, Source
 from simulmt.attention.clock import Side
-from simulmt.attention.plan import MayMove, Stand, together
+from simulmt.attention.plan import MayMove, Stand, carried, together
 from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
@@ -32,8 +32,8 @@ from simulmt.models.layers import (
 from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
-from simulmt.models.results import DecoderStep, Translation, all_losses
-from simulmt.models.several_states import OneState, StateChooser, TransformerState
+from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers
+from simulmt.models.several_states import StateChooser, TransformerState
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Natural, Share, Width, limited
 
@@ -137,7 +137,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.decoder_norm: nn.Module = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.confidence_head(dim)
         self.boundary = Boundary(dim, dim) if boundaries else None
-        self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
+        self.several = StateChooser(mechanism, dim) if mechanism.several_states else None
 
     def recompute_layers(self) -> None:
         """See `Model`."""
@@ -209,26 +209,27 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         plan = self.clock.plan(source, target_input, moment)
         embedding, output = self.embedding.twice()
         visible: Tensor | None
-        if source.past is None:
-            x = self.embed(target_input, weight=embedding)
-            x, visible = self.several.spread(x, plan)
-            if visible is None:
-                visible = emphasised(self.clock, None, target_input, "target")
-        else:
+        if source.past is not None:
             past = source.past.target, source.past.target_mask
             x, visible = self._after(*past, target_input, "target", embedding)
+        elif self.several is not None:
+            x, visible = self.several.spread(self.embed(target_input, weight=embedding), plan)
+        else:
+            x = self.embed(target_input, weight=embedding)
+            visible = emphasised(self.clock, None, target_input, "target")
         x, layers = self.decoder(x, visible, source, plan, moment)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers, len(layers))
         projection = Projection(output, self.output_bias)
         found = Translation(states, projection, alphas, losses, self.confidence_logit(states))
-        return self.several.of_each_token(found, source, plan)
+        return self.several.of_each_token(found, source, plan) if self.several else found
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
         written = torch.zeros_like(source.tokens[:, 0])
         layers, clock = self.decoder.start(source), self.clock.start(source)
-        state = TransformerState(layers, written, clock, self.several.start(source))
+        states = self.several.start(source) if self.several else None
+        state = TransformerState(layers, written, clock, states)
         if source.past is None:
             return state
         past = source.past.target
@@ -266,7 +267,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         return state._replace(
             layers=self.decoder.extended(state.layers, source),
             clock=self.clock.extend(state.clock, source),
-            several=self.several.extend(state.several, source),
+            several=self.several.extend(state.several, source) if self.several else None,
         )
 
     def seen(
@@ -280,7 +281,14 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove = None
     ) -> DecoderStep:
         """One target step through all layers."""
-        return self.several.step(self, token, state, moves)
+        if self.several is not None:
+            return self.several.step(self, token, state, moves)
+        stand = self.clock.step(state.clock, token, moves)
+        x, visible = self.next_inputs(token[:, None], state)
+        x, layers, steps = self.decoder.step(x, visible, state.layers, stand)
+        states = self.decoder_norm(x)[:, 0]
+        after = TransformerState(layers, state.step + 1, carried(stand))
+        return join_layers(self.logits(states), after, steps, self.confidence_logit(states))
 
     def replay(self, tokens: TokenIds, state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""

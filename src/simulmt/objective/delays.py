@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -36,35 +35,25 @@ def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
     return (delays.softmax(1) * delays).sum(1)
 
 
-class ExpectedAlignments(NamedTuple):
-    """Where all heads of a model stop."""
-
-    alphas: Sequence[Weights]
-    """Expected alignments, one for each layer."""
-    place: Int[Tensor, "B S"]
-    """The number of each source token, or of its word, from 1."""
-    delays: Float[Tensor, "B LH T"]
-    """Expected delays of the heads of all layers."""
-
-
-def head_divergence(alignments: ExpectedAlignments) -> Float[Tensor, "B T"]:
+def head_divergence(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
     """`1/H sum_h (g_h - mean of g)^2`, the variance of the delays over the heads (MMA eq. 16)."""
-    delays = alignments.delays
     return (delays - delays.mean(1, keepdim=True)).square().mean(1)
 
 
-def alignment_variance(alignments: ExpectedAlignments) -> Float[Tensor, "B T"]:
+def alignment_variance(
+    alphas: Sequence[Weights], place: Int[Tensor, "B S"]
+) -> Float[Tensor, "B T"]:
     """`E[j^2] - E[j]^2`, the variance of the place where a head stops, averaged over heads (EMMA).
 
     It is computed as `E[(j - E[j])^2]`, which does not cancel. Lost mass has no place.
+
+    Args:
+        alphas: expected alignments, one for each layer.
+        place: the number of each source token, or of its word, from 1.
     """
     totals = []
-    for alpha in alignments.alphas:
-        place = alignments.place[:, None, None].to(alpha.dtype)  # (B, 1, 1, S)
-        mean = (alpha * place).sum(-1, keepdim=True)
-        totals.append((alpha * (place - mean).square()).sum(-1))
+    for alpha in alphas:
+        j = place[:, None, None].to(alpha.dtype)  # (B, 1, 1, S)
+        mean = (alpha * j).sum(-1, keepdim=True)
+        totals.append((alpha * (j - mean).square()).sum(-1))
     return torch.cat(totals, 1).mean(1)
-
-
-VARIANCES = {"heads": head_divergence, "alignment": alignment_variance}
-"""What `objective.variance` can name."""

@@ -7,7 +7,7 @@ teacher adds terms, too (`simulmt.objective.teacher`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,7 +22,12 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
-from simulmt.objective.delays import VARIANCES, ExpectedAlignments, expected_delays, weighted_delay
+from simulmt.objective.delays import (
+    alignment_variance,
+    expected_delays,
+    head_divergence,
+    weighted_delay,
+)
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective
 from simulmt.objective.teacher import Teacher
@@ -58,7 +63,7 @@ class LatencyAugmented(Objective):
         teacher: adds terms; None for no teacher.
 
     Raises:
-        UserError: an unknown latency, variance or lost mass.
+        UserError: an unknown latency or lost mass.
     """
 
     points: ClassVar[bool] = True
@@ -71,7 +76,7 @@ class LatencyAugmented(Objective):
         label_smoothing: Share,
         latency: str,
         latency_unit: Unit,
-        variance: str,
+        variance: Literal["heads", "alignment"],
         lost_mass: str,
         hold: Natural,
         warmup: Natural,
@@ -84,7 +89,7 @@ class LatencyAugmented(Objective):
         self.label_smoothing = label_smoothing
         self.latency = pick(LATENCIES, latency, "objective.latency")
         self.latency_unit = latency_unit
-        self.variance = pick(VARIANCES, variance, "objective.variance")
+        self.variance = variance
         self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
         self.terms = terms
         self.teacher = teacher
@@ -172,6 +177,8 @@ class LatencyAugmented(Objective):
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()
-        variance = self.variance(ExpectedAlignments(alphas, place, delays))  # (B, T)
-        variance = variance * batch.target_mask
-        return lag, (variance.sum(-1) / lengths[1]).sum()
+        if self.variance == "heads":
+            variance = head_divergence(delays)  # (B, T)
+        else:
+            variance = alignment_variance(alphas, place)
+        return lag, ((variance * batch.target_mask).sum(-1) / lengths[1]).sum()

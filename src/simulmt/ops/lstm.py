@@ -23,14 +23,11 @@ GATES = 4
 
 
 class Gates(NamedTuple):
-    """The parameters of a layer's recurrence, and its form."""
+    """The parameters of a layer's recurrence."""
 
     recurrent: Float[Tensor, "4D D"]
-    gain: Float[Tensor, "4 D"] | None
-    """None if the pre-activations are not normalised."""
+    gain: Float[Tensor, "4 D"]
     bias: Float[Tensor, "4 D"]
-    squash: bool
-    """True if h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
 
 
 def lstm(
@@ -67,12 +64,10 @@ def reference(
     for driven_t in driven.unbind(1):
         x = driven_t + functional.linear(hidden, gates.recurrent)
         x = x.view(len(x), GATES, -1)  # (B, 4*D) -> (B, 4, D)
-        if gates.gain is not None:
-            x = functional.layer_norm(x, x.shape[-1:]) * gates.gain
-        x = x + gates.bias
+        x = functional.layer_norm(x, x.shape[-1:]) * gates.gain + gates.bias
         enter, keep, leave = torch.sigmoid(x[:, :3]).unbind(1)
         cell = keep * cell + enter * torch.tanh(x[:, 3])
-        hidden = leave * (torch.tanh(cell) if gates.squash else cell)
+        hidden = leave * cell
         states.append(hidden)
     return torch.stack(states, 1), cell
 
@@ -85,20 +80,19 @@ class _Sequence(torch.autograd.Function):
         ctx: Any, differentiable: bool, driven: Tensor, hidden: Tensor, cell: Tensor, *gates: Any
     ) -> tuple[Tensor, Tensor]:
         """Keeps the normalisation for the adjoint only if there will be one."""
-        recurrent, gain, bias, ctx.squash = gates
+        recurrent, gain, bias = gates
         B, N, _ = driven.shape
         D = hidden.shape[1]
         x = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
         split = x.view(N, B, GATES, D)  # (N, B, 4*D) -> (N, B, 4, D)
         states, cells = driven.new_empty(2, N + 1, B, D)
         states[0], cells[0] = hidden, cell
-        gain = driven.new_empty(0, 0) if gain is None else gain
-        normal = torch.empty_like(split if differentiable and gain.numel() else split[:0])
+        normal = torch.empty_like(split if differentiable else split[:0])
         scale = driven.new_empty(normal.shape[:3])
         given, product = arrays((split, gain, bias, normal, scale, cells, states)), recurrent.t()
         for t in range(N):
             x[t].addmm_(states[t], product)
-            run_tiles("lstm_kernels.forward", B, B * GATES * D, given, ctx.squash, t)
+            run_tiles("lstm_kernels.forward", B, B * GATES * D, given, t)
         ctx.save_for_backward(recurrent, states, cells, split, gain, normal, scale)
         return states[1:].transpose(0, 1), cells[-1].clone()
 
@@ -115,9 +109,9 @@ class _Sequence(torch.autograd.Function):
         inputs = above, carried, flow, gates, gain, normal, scale, cells
         given = arrays((*inputs, grad_gates, sums))
         for t in reversed(range(N)):
-            run_tiles("lstm_kernels.adjoint", B, B * GATES * D, given, ctx.squash, t)
+            run_tiles("lstm_kernels.adjoint", B, B * GATES * D, given, t)
             torch.mm(rows[t], recurrent, out=carried)
         grad_recurrent = rows.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
         grad_gain, grad_bias = sums.sum(0).unbind(0)
-        parameters = grad_recurrent, grad_gain if gain.numel() else None, grad_bias, None
+        parameters = grad_recurrent, grad_gain, grad_bias
         return None, rows.transpose(0, 1), carried, flow, *parameters

@@ -55,24 +55,22 @@ def _normalise(x: Array) -> Any:
 
 
 @compiled
-def forward(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: int) -> None:
+def forward(arrays: tuple[Array, ...], t: int, first: int, last: int) -> None:
     """Turn the pre-activations of step t in gates (N, B, 4, D) into the gates themselves.
 
-    Without a gain (4, D), which then is empty, nothing is normalised. normal (N, B, 4, D) and scale
-    (N, B, 4) keep the normalisation for the adjoint, unless they are empty. cells and hidden
-    (N + 1, B, D) begin with the state before the first step.
+    normal (N, B, 4, D) and scale (N, B, 4) keep the normalisation for the adjoint, unless they are
+    empty. cells and hidden (N + 1, B, D) begin with the state before the first step.
     """
     gates, gain, bias, normal, scale, cells, hidden = arrays
     B, D = cells.shape[1:]
     for row in range(first * LANES, min(last * LANES, B)):
         x = gates[t, row]
         for g in range(len(x)):
-            if gain.size > 0:
-                deviation = _normalise(x[g])
-                if scale.size > 0:
-                    scale[t, row, g] = deviation
-                    normal[t, row, g] = x[g]
-                x[g] *= gain[g]
+            deviation = _normalise(x[g])
+            if scale.size > 0:
+                scale[t, row, g] = deviation
+                normal[t, row, g] = x[g]
+            x[g] *= gain[g]
             x[g] += bias[g]
         for g in range(len(x) - 1):
             for k in range(D):
@@ -83,11 +81,11 @@ def forward(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: i
         before, cell, out = cells[t, row], cells[t + 1, row], hidden[t + 1, row]
         for k in range(D):
             cell[k] = keep[k] * before[k] + enter[k] * new[k]
-            out[k] = leave[k] * (_tanh(cell[k]) if squash else cell[k])
+            out[k] = leave[k] * cell[k]
 
 
 @compiled
-def adjoint(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: int) -> None:
+def adjoint(arrays: tuple[Array, ...], t: int, first: int, last: int) -> None:
     """Compute grad_gates (N, B, 4, D) of step t.
 
     Gradients reach h_t from above, grad_hidden (N, B, D), and from step t + 1 through the recurrent
@@ -104,22 +102,19 @@ def adjoint(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: i
         above, after = grad_hidden[t, row], carried[row]
         for k in range(D):
             h = above[k] + after[k]
-            seen = _tanh(cell[k]) if squash else cell[k]
-            slope = ONE - seen * seen if squash else ONE
-            c = flow[k] + h * leave[k] * slope
+            c = flow[k] + h * leave[k]
             to_enter[k] = c * new[k] * enter[k] * (ONE - enter[k])
             to_keep[k] = c * before[k] * keep[k] * (ONE - keep[k])
-            to_leave[k] = h * seen * leave[k] * (ONE - leave[k])
+            to_leave[k] = h * cell[k] * leave[k] * (ONE - leave[k])
             to_new[k] = c * enter[k] * (ONE - new[k] * new[k])
             flow[k] = c * keep[k]
         total = sums[row // LANES]
         total[1] += y
-        if gain.size > 0:
-            for g in range(len(y)):
-                grad, n = y[g], normal[t, row, g]
-                for k in range(D):
-                    total[0, g, k] += grad[k] * n[k]
-                    grad[k] *= gain[g, k]
-                mean, slope = _mean(grad), _dot(grad, n) / grad.dtype.type(D)
-                for k in range(D):
-                    grad[k] = scale[t, row, g] * (grad[k] - mean - n[k] * slope)
+        for g in range(len(y)):
+            grad, n = y[g], normal[t, row, g]
+            for k in range(D):
+                total[0, g, k] += grad[k] * n[k]
+                grad[k] *= gain[g, k]
+            mean, slope = _mean(grad), _dot(grad, n) / grad.dtype.type(D)
+            for k in range(D):
+                grad[k] = scale[t, row, g] * (grad[k] - mean - n[k] * slope)

@@ -63,7 +63,8 @@ class Parts:
     latencies: Mapping[str, Metric] = field(default_factory=dict)
 
 
-_loaded: dict[str, Parts] = {}
+LOADED: dict[str, Parts] = {}
+"""The parts of the plugins that are in use, by module."""
 
 
 def load(modules: Sequence[str] = ()) -> None:
@@ -79,8 +80,8 @@ def load(modules: Sequence[str] = ()) -> None:
     """
     for module in dict.fromkeys((*installed(), *modules)):
         try:
-            if module not in _loaded:
-                _loaded[module] = _add(module)
+            if module not in LOADED:
+                LOADED[module] = _add(module)
         except UserError as error:
             if module in modules:
                 raise
@@ -92,7 +93,7 @@ def needed_by(config: Config) -> dict[str, str]:
     options = flat_options(config)
     return {
         module: version_of(module)
-        for module, parts in _loaded.items()
+        for module, parts in LOADED.items()
         if any(options.get(option) in own for option, _, own in _entries(parts))
     }
 
@@ -108,7 +109,7 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         UserError: a plugin is missing.
     """
     load()
-    if missing := [module for module in needed if module not in _loaded]:
+    if missing := [module for module in needed if module not in LOADED]:
         packages = ", ".join(f"{m} {needed[m].partition('+')[0]}".rstrip() for m in missing)
         raise UserError(
             f"{where} uses parts of {packages}; install what is missing, or give "

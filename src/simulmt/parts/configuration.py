@@ -46,7 +46,6 @@ class Configuration:
     init_freeze: Natural
     init_partial: bool
     cache: Path
-    plugins: list[str]
 
     @classmethod
     def of(cls, plain: Config) -> "Configuration":

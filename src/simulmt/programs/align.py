@@ -19,7 +19,7 @@ from simulmt.parts.builders import build_corpus
 from simulmt.programs.plain import plain
 from simulmt.scoring.faithfulness import KS, Counted, anticipation_rate
 from simulmt.system.console import say
-from simulmt.system.disk import check_writable, write_json, write_texts
+from simulmt.system.disk import check_writable, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class AlignOptions:
     to: Path | None
     links: Path | None
     anticipation: Path | None
-    plugins: list[str]
     data: Config | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +60,7 @@ def align(cfg: DictConfig) -> None:
     links = _links(options, splits)
     text = "".join(format_links(pair) + "\n" for pair in links)
     if options.to:
-        write_texts(options.to.absolute().parent, {options.to.name: text})
+        write_text(options.to, text)
         print(f"written: {options.to}, {len(links):,} lines")
     elif not options.anticipation:
         sys.stdout.write(text)

@@ -26,7 +26,6 @@ class AnalyseOptions:
     decodings: bool
     device: str
     data_root: Path | None
-    plugins: list[str]
 
 
 def analyse(cfg: DictConfig) -> None:

@@ -63,7 +63,6 @@ class DistilOptions:
     batch_tokens: Tokens | None
     block: Count
     cache: Path
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         source, target = self.source, self.target

@@ -1,15 +1,11 @@
 """Decodes and scores the documents of a split, for `evaluate.py` with `sentences=`."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
-from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.cuts import cut_of
-from simulmt.decoding.policy import Policy
-from simulmt.decoding.search import Search
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.decoding.writing import unspaced
 from simulmt.errors import UserError
@@ -41,73 +37,64 @@ def check_cut(cut: str, sentences: str | None) -> None:
         )
 
 
-@dataclass(frozen=True)
-class DocumentDecoding:
-    """How documents are decoded.
+def evaluate_documents(
+    model: Model, decoder: SplitDecoder, folder: Path, sentences: str, cut: str, history: bool
+) -> None:
+    """Decode and score documents, and write the log and the scores into a folder.
 
     Args:
+        model: the model.
+        decoder: decodes the lines of the documents.
+        folder: the folder of the evaluation.
         sentences: who ends sentences: `model`, `lines`, `punctuation` or the name of a file.
         cut: where the model ends a sentence in the source, a name of `CUTS`.
-        tokens: the most tokens in a batch of sentences.
-        search: how drafts are made.
-        policy: commits words of drafts; None for the model's own decision.
         history: True if each sentence with a given end sees those before it.
+
+    Raises:
+        UserError: the split has no documents, the folder has those of other text, the model cannot
+            end sentences, or a file of sentences does not fit the text.
     """
+    split, writing = decoder.split, decoder.subwords.writing
+    if not split.documents:
+        raise UserError(
+            f"sentences={sentences} needs documents: give documents=FILE with source=FILE, or "
+            "train with data.documents=true"
+        )
+    log = folder / INSTANCES
+    texts = [unspaced(source_of(split, name), writing.source) for name in split.documents]
+    if log.exists() and [one.text for one in read_streams(log)] != texts:
+        raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
+    instances = _decoded(model, decoder, sentences, cut, history)
+    pairs = [(segments_of(split, instance.source), instance) for instance in instances]
+    scores = score_streams(pairs, writing=writing) | oracle_scores(split)
+    write_streams(log, instances)
+    write_json(folder / DOCUMENT_SCORES, scores)
+    print_figures(scores)
+    say(f"{len(pairs):,} documents; log and scores: {folder}")
 
-    sentences: str
-    cut: str
-    tokens: int
-    search: Search
-    policy: Policy | None
-    history: bool = False
 
-    def evaluate(self, model: Model, split: Split, subwords: Tokenizer, folder: Path) -> None:
-        """Decode, score, and write the log and the scores into a folder.
-
-        Raises:
-            UserError: the split has no documents, the folder has those of other text, the model
-                cannot end sentences, or a file of sentences does not fit the text.
-        """
-        if not split.documents:
+def _decoded(
+    model: Model, decoder: SplitDecoder, sentences: str, cut: str, history: bool
+) -> list[StreamInstance]:
+    """Return the translated documents."""
+    split, subwords, policy = decoder.split, decoder.subwords, decoder.policy
+    if sentences == STREAM:
+        chosen = cut_of(cut, model, policy)
+        if decoder.search.beam > 1:
             raise UserError(
-                f"sentences={self.sentences} needs documents: give documents=FILE with source=FILE,"
-                " or train with data.documents=true"
+                f"beam={decoder.search.beam} with sentences={STREAM}, whose drafts are greedy: "
+                "leave out beam"
             )
-        log, writing = folder / INSTANCES, subwords.writing.source
-        texts = [unspaced(source_of(split, name), writing) for name in split.documents]
-        if log.exists() and [one.text for one in read_streams(log)] != texts:
-            raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
-        instances = self.decode(model, split, subwords)
-        pairs = [(segments_of(split, instance.source), instance) for instance in instances]
-        scores = score_streams(pairs, writing=subwords.writing) | oracle_scores(split)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_streams(log, instances)
-        write_json(folder / DOCUMENT_SCORES, scores)
-        print_figures(scores)
-        say(f"{len(pairs):,} documents; log and scores: {folder}")
-
-    def decode(self, model: Model, split: Split, subwords: Tokenizer) -> list[StreamInstance]:
-        """Return the translated documents."""
-        if self.sentences == STREAM:
-            chosen = cut_of(self.cut, model, self.policy)
-            if self.search.beam > 1:
-                raise UserError(
-                    f"beam={self.search.beam} with sentences={STREAM}, whose drafts are greedy: "
-                    "leave out beam"
-                )
-            return decode_streams(model, split, subwords, chosen, self.policy, watch)
-        if self.sentences == LINES:
-            cut = split
-        elif self.sentences == PUNCTUATION:
-            cut = resegmented(split, at_punctuation)
-        else:
-            cut = as_in(split, Path(self.sentences), subwords.writing.source)
-        if self.history:
-            how = (self.search, self.policy)
-            return joined(cut, decode_after(model, cut, subwords, *how, watch=watch))
-        encoded = EncodedSplit.encode(cut, subwords)
-        decoder = SplitDecoder(cut, encoded, subwords, self.tokens, self.search, self.policy)
-        return joined(cut, decoder(model, watch))
+        return decode_streams(model, split, subwords, chosen, policy, watch)
+    if sentences == PUNCTUATION:
+        split = resegmented(split, at_punctuation)
+    elif sentences != LINES:
+        split = as_in(split, Path(sentences), subwords.writing.source)
+    if history:
+        how = decoder.search, policy
+        return joined(split, decode_after(model, split, subwords, *how, watch=watch))
+    own = replace(decoder, split=split, encoded=EncodedSplit.encode(split, subwords))
+    return joined(split, own(model, watch))
 
 
 def print_figures(scores: dict[str, Figures]) -> None:

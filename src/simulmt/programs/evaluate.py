@@ -16,11 +16,9 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import with_documents
 from simulmt.data.recognised import as_recognised
-from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.history import held
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.policy import Policy
-from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances, write_lists
 from simulmt.files.run_directory import EVALUATED, INSTANCES, LISTS
@@ -30,7 +28,7 @@ from simulmt.models.model import Model
 from simulmt.options import construct
 from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.context import read_context
-from simulmt.programs.documents import DocumentDecoding
+from simulmt.programs.documents import evaluate_documents
 from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain
@@ -87,15 +85,14 @@ def _evaluate(options: EvaluateOptions) -> None:
     check_writable(folder)
     summary.print_dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
-    drafted = any(each.decoding and each.decoding.policy for each in _evaluated.values())
-    if policy is not None and not model.causal and not drafted:
-        summary.reencoding(split.sources)
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
+    encoded = EncodedSplit.encode(split, trained.subwords)
+    decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search, policy)
     if options.sentences:
-        chosen = (options.sentences, options.cut, tokens, search, policy, options.history)
-        DocumentDecoding(*chosen).evaluate(model, split, trained.subwords, folder)
+        chosen = options.sentences, options.cut, options.history
+        evaluate_documents(model, decoder, folder, *chosen)
         return
-    instances, computing = _decoded(options, model, split, trained.subwords, tokens, search, policy)
+    instances, computing = _decoded(options, model, decoder)
     decoding = replace(
         Decoding.by(search, trained.path, options.named),
         dials=options.dial,
@@ -107,14 +104,14 @@ def _evaluate(options: EvaluateOptions) -> None:
     )
     scores = score(instances, split.needs, decoding, computing)
     scores = replace(scores, faithfulness=known_faithfulness(instances, split))
-    folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     if options.export:
         write_lists(folder / LISTS, instances)
     write_json(folder / EVALUATED, scores)
     name = f"{model.mechanism.name} on {options.named}"
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-        _evaluated[" ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])] = scores
+        name = " ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])
+        _evaluated[name if name not in _evaluated else f"{name}, {folder}"] = scores
         summary.print_brief(scores, folder)
     else:
         summary.results(name, scores, instances, trained.path, folder)
@@ -122,25 +119,21 @@ def _evaluate(options: EvaluateOptions) -> None:
 
 
 def _decoded(
-    options: EvaluateOptions,
-    model: Model,
-    split: Split,
-    subwords: Tokenizer,
-    tokens: int,
-    search: Search,
-    policy: Policy | None,
+    options: EvaluateOptions, model: Model, decoder: SplitDecoder
 ) -> tuple[list[Instance], Computing | None]:
     """Return the decoded sentences, and with `word_ms` the computing times."""
+    split, subwords, policy = decoder.split, decoder.subwords, decoder.policy
     if options.context:
         before = read_context(options.context, len(split), subwords)
         if cut := sum(len(held(model, own)) < len(own) for own in before):
             say(f"{cut:,} contexts exceed data.history={model.history}: oldest parts left out")
-        return decode_after(model, split, subwords, search, policy, before, watch), None
+        how = decoder.search, policy, before
+        return decode_after(model, split, subwords, *how, watch=watch), None
     if options.word_ms:
-        translator = Translator(model, subwords, model.begins.device, policy, search)
+        device = model.begins.device
+        translator = Translator(model, subwords, device, policy, decoder.search)
         return translate_timed(translator, split, options.word_ms, watch)
-    encoded = EncodedSplit.encode(split, subwords)
-    return SplitDecoder(split, encoded, subwords, tokens, search, policy)(model, watch), None
+    return decoder(model, watch), None
 
 
 def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, Split]:

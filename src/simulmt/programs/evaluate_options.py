@@ -54,7 +54,6 @@ class EvaluateOptions:
     history: bool
     cut: Literal["pointer", "likelihood", "reading"]
     export: Literal["policy"] | None
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         other = self.source is not None or is_test_set(self.split)

@@ -23,7 +23,6 @@ class ExportOptions:
     checkpoint: Path
     to: Path
     format: Literal["simulmt", "marian"]
-    plugins: list[str]
 
 
 def export(cfg: DictConfig) -> None:
@@ -70,7 +69,6 @@ class ImportOptions:
     folder: Path
     to: Path
     target: str | None
-    plugins: list[str]
 
 
 def import_model(cfg: DictConfig) -> None:

@@ -47,7 +47,6 @@ class OracleOptions:
     device: str
     batch_tokens: Tokens | None
     data_root: Path | None
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         check_text(self.split, self.source, self.target)
@@ -94,7 +93,6 @@ def _oracle(options: OracleOptions) -> None:
         check_recorded(read_recorded(path), split.sources, f"to={folder}: {path.name}")
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     found = stops(model, split, trained.subwords, options.epsilon, tokens)
-    folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for epsilon, path, instances in zip(options.epsilon, paths, found, strict=True):
         write_lists(path, instances)

@@ -60,9 +60,7 @@ class Outcome:
 
 def write_outcome(number: int, outcome: Outcome) -> None:
     """Write the record of a run of this sweep."""
-    records = Path(os.environ[SWEEP])
-    records.mkdir(parents=True, exist_ok=True)
-    write_json(records / f"{number}.json", outcome)
+    write_json(Path(os.environ[SWEEP]) / f"{number}.json", outcome)
 
 
 def find_outcomes(records: Path) -> dict[int, Outcome]:

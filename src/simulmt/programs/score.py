@@ -45,7 +45,6 @@ class ScoreOptions(WritingOptions):
     s: Annotated[float, Ge(0), Le(1)]
     language: str | None
     to: Path | None
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         for name in self.convention:
@@ -78,7 +77,7 @@ def read_options(config: Config) -> ScoreOptions | WithOptions:
         UserError: the command mixes the two forms, or an option is wrong.
     """
     usual = yaml.safe_load((HOME / CONF / "score.yaml").read_text(encoding="utf-8"))
-    documents, others = (asked_of(make, ["plugins"]) for make in (ScoreOptions, WithOptions))
+    documents, others = map(asked_of, (ScoreOptions, WithOptions))
     given = {name for name, value in config.items() if value != usual.get(name)}
     by_program = bool(given & others.keys())
     if by_program == bool(given & documents.keys()):
@@ -114,7 +113,6 @@ def score_documents(options: ScoreOptions) -> None:
         instances = read_streams(options.log)
     pairs = matched(options.log, instances, documents, unit, writing)
     figures = score_streams(pairs, options.convention, unit, options.s, options.language, writing)
-    place.parent.mkdir(parents=True, exist_ok=True)
     write_json(place, figures)
     print_figures(figures)
     say(f"{len(pairs)} documents; written: {place}")

@@ -35,7 +35,6 @@ class WithOptions:
     command: str
     signature: str
     reader: str | None
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         if self.with_ in {name for each in CONVENTIONS.values() for name in each.figures}:
@@ -73,7 +72,6 @@ def score_with(options: WithOptions) -> None:
             except UserError as error:
                 raise UserError(f"{path.parent}: {error}; {CONTINUES}") from None
             found = SegmentScores(Score(fmean(segments), signature), digest(log), tuple(segments))
-            place.parent.mkdir(exist_ok=True)
             write_json(place, found)
         say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
         scored += 1

@@ -21,6 +21,7 @@ from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, OneOrMany, construct, pick
+from simulmt.parts import LOADED
 from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
@@ -65,7 +66,6 @@ class ServeOptions(Limits):
     log_text: bool
     device: str
     weights: Precision
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         check_cut(self.cut, self.sentences)
@@ -98,7 +98,7 @@ def serve(cfg: DictConfig) -> None:
 
 def _sessions(options: ServeOptions) -> Sessions:
     """Load the models, and return the sessions that use them: of one pane or, if asked, of two."""
-    offers = policy_offers(options.plugins)
+    offers = policy_offers([*LOADED])
     settings = [_setting(0, completed("policy", options.policy, offers), options.dial)]
     if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
         model = int(options.checkpoint2 not in (None, options.checkpoint))

@@ -36,7 +36,7 @@ from simulmt.scoring.scores import Decoding, Scores
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system import ending
 from simulmt.system.console import say, watch
-from simulmt.system.disk import write_json, write_texts
+from simulmt.system.disk import write_json, write_text
 from simulmt.system.memory import enough_memory
 from simulmt.training import resume
 from simulmt.training.callbacks import count_parameters, flat_scores
@@ -187,7 +187,8 @@ def _describe(
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     mechanism, plain_config, plugins = run.mechanism, run.config.plain, needed_by(run.config.plain)
-    write_texts(folder / files.HYDRA, record)
+    for name, text in record.items():
+        write_text(folder / files.HYDRA / name, text)
     traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / files.CONFIG, plain_config)
     write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, plugins, start))

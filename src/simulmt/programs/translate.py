@@ -58,7 +58,6 @@ class TranslateOptions:
     weights: Precision
     batch_tokens: Tokens
     block: Count
-    plugins: list[str]
 
     def __post_init__(self) -> None:
         live, jsonl = self.input is None or self.actions, self.format == "jsonl"

@@ -12,7 +12,7 @@ from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.readers import Reader
 from simulmt.scoring.segments import texts
-from simulmt.system.disk import write_texts
+from simulmt.system.disk import write_text
 from simulmt.system.ending import killed_by
 from simulmt.system.tether import run_tethered
 
@@ -57,7 +57,8 @@ def run_scorer(words: Sequence[str], reader: Reader, log: Sequence[Instance]) ->
     """
     command = f"{' '.join(words):.200}"
     with TemporaryDirectory() as scratch:
-        write_texts(Path(scratch), texts(log))
+        for name, text in texts(log).items():
+            write_text(Path(scratch) / name, text)
         filled = [_PLACEHOLDER.sub(lambda name: f"{scratch}/{name[1]}", word) for word in words]
         with Path(scratch, "errors").open("w+b") as errors:
             if status := run_tethered(filled, errors):

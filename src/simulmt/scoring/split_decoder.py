@@ -102,8 +102,6 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         subword_source_length=len(source),
         subword_reference_length=len(subwords.encode_target(reference)),
         positions=tuple(map(tuple, hypothesis.positions)),
-        source_pieces=tuple(subwords.pieces(source)),
-        target_pieces=tuple(subwords.pieces(tokens)),
         erased=hypothesis.erased,
         writing=subwords.writing,
     )

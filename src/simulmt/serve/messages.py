@@ -97,26 +97,6 @@ class Written:
 
 
 @dataclass(frozen=True)
-class PaneStep:
-    """What one pane did with a source word.
-
-    Attributes:
-        kept: The number of target words that stay; those behind it are replaced by `words`. Only a
-            policy that revises takes words back.
-        words: The new target words.
-        lag: The average lagging if the sentence ended here, in source words; None before a word.
-        ms: Milliseconds of computing.
-        failed: True if the model or the policy has failed; the pane reads no more of the sentence.
-    """
-
-    kept: int
-    words: tuple[Written, ...] = ()
-    lag: float | None = None
-    ms: float = 0
-    failed: bool = False
-
-
-@dataclass(frozen=True)
 class SentenceEnd:
     """A pane has ended a sentence of a stream.
 
@@ -133,17 +113,28 @@ class SentenceEnd:
 
 
 @dataclass(frozen=True)
-class StreamPaneStep(PaneStep):
-    """What one pane did with a source word of a stream.
+class PaneStep:
+    """What one pane did with a source word.
 
-    `kept` and `lag` are of the open sentence; delays and heads count the words of the stream. A
-    pane that has failed ends its sentence and begins again with the next word.
+    In a stream, `kept` and `lag` are of the open sentence; delays and heads count the words of the
+    stream. A pane of a stream that has failed begins again with the next word.
 
     Attributes:
-        ends: The sentences that have ended.
+        kept: The number of target words that stay; those behind it are replaced by `words`. Only a
+            policy that revises takes words back.
+        words: The new target words.
+        lag: The average lagging if the sentence ended here, in source words; None before a word.
+        ms: Milliseconds of computing.
+        failed: True if the model or the policy has failed; the pane reads no more of the sentence.
+        ends: The sentences of a stream that have ended; None if the client ends sentences.
     """
 
-    ends: tuple[SentenceEnd, ...] = ()
+    kept: int
+    words: tuple[Written, ...] = ()
+    lag: float | None = None
+    ms: float = 0
+    failed: bool = False
+    ends: tuple[SentenceEnd, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -234,20 +225,14 @@ class ModelOffer:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The greeting: what panes may show, and the most words that may wait."""
+    """The greeting: what panes may show, the most words that may wait, and who ends sentences."""
 
     models: tuple[ModelOffer, ...]
     waiting: int
+    sentences: Literal["client", "model"] = "client"
     most_panes: int = PANES
     longest_word: int = LONGEST_WORD
     type: Literal["welcome"] = "welcome"
-
-
-@dataclass(frozen=True)
-class StreamWelcome(Welcome):
-    """The greeting of a server whose models end the sentences."""
-
-    sentences: Literal["model"] = "model"
 
 
 FromServer: TypeAlias = Welcome | Step | Panes | Notice

@@ -2,11 +2,10 @@
 
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -16,18 +15,18 @@ from simulmt.decoding.policy import common_length
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.latency import average_lagging
-from simulmt.live.together import Reader, advance
+from simulmt.live.together import advance
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.serve.messages import PaneStep, Setting, Written
 from simulmt.serve.models import contained
+from simulmt.serve.stream_pane import StreamPane
 
-R = TypeVar("R", bound=Reader)
 _log = logging.getLogger("simulmt.serve")
 
 
-class Pane(ABC, Generic[R]):
-    """What one translator has shown of the open sentence.
+class SentencePane:
+    """What one translator has shown of the open sentence, which the client ends.
 
     Args:
         setting: what the pane shows.
@@ -37,45 +36,21 @@ class Pane(ABC, Generic[R]):
         source: The source words that were read.
         words: The target words that are shown.
         delays: How many of the source words had been read when each target word was written.
-        ended: The number, source and translation of the sentences of a stream that ended with the
-            last word.
+        ended: See `StreamPane`.
         failed: True if the pane reads no more of the sentence, as the model or the policy failed.
     """
 
-    def __init__(self, setting: Setting, translator: R) -> None:
-        self.setting, self.translator, self.failed = setting, translator, False
-        self.source, self.words, self.delays = list[str](), list[str](), list[int]()
-        self.ended = list[tuple[int, str, str]]()
+    ended: Sequence[tuple[int, str, str]] = ()
+
+    def __init__(self, setting: Setting, translator: Translator) -> None:
+        self.setting, self.translator = setting, translator
         self.reset()
-
-    @abstractmethod
-    def reset(self) -> None:
-        """Begin another sentence, or another stream."""
-
-    def ready(self) -> R:
-        """Return the translator, which can read a word."""
-        return self.translator
-
-    @abstractmethod
-    def follow(self, ended: bool) -> PaneStep:
-        """Return what the pane did with the last word, without its lag and time."""
-
-    @abstractmethod
-    def fail(self) -> PaneStep:
-        """Return what the pane did with a word that it could not read."""
-
-
-AnyPane: TypeAlias = Pane[Any]
-"""A pane of sentences or of a stream."""
-
-
-class SentencePane(Pane[Translator]):
-    """A pane whose sentences the client ends."""
 
     def reset(self) -> None:
         """Begin another sentence."""
         self.translator.reset()
-        self.source, self.words, self.delays, self.failed = [], [], [], False
+        self.source, self.words, self.delays = list[str](), list[str](), list[int]()
+        self.failed = False
 
     def follow(self, ended: bool) -> PaneStep:
         """Return how many words stay after the last read, and those that are new."""
@@ -106,7 +81,10 @@ class SentencePane(Pane[Translator]):
         return PaneStep(len(self.words), failed=True)
 
 
-def read_words(turns: Sequence[tuple[AnyPane, str]]) -> dict[AnyPane, PaneStep]:
+Pane: TypeAlias = SentencePane | StreamPane
+
+
+def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     """Let panes read, in a batch for each model; a model has one policy.
 
     A pane that fails reads nothing more until its sentence has ended.
@@ -117,12 +95,12 @@ def read_words(turns: Sequence[tuple[AnyPane, str]]) -> dict[AnyPane, PaneStep]:
     Returns:
         What each pane did.
     """
-    groups = defaultdict[Model, list[tuple[AnyPane, str]]](list)
+    groups = defaultdict[Model, list[tuple[Pane, str]]](list)
     for pane, word in turns:  # panes of a model are computed, and timed, together
         pane.source += [normalise(word)] if word else []
         if not pane.failed:
             groups[pane.translator.model].append((pane, word))
-    steps = dict[AnyPane, PaneStep]()
+    steps = dict[Pane, PaneStep]()
     for group in groups.values():
         try:
             steps |= contained(_read_together, *zip(*group, strict=True))
@@ -132,7 +110,7 @@ def read_words(turns: Sequence[tuple[AnyPane, str]]) -> dict[AnyPane, PaneStep]:
     return {pane: steps.get(pane) or pane.fail() for pane, _ in turns}
 
 
-def warm_up(pane: AnyPane) -> None:
+def warm_up(pane: Pane) -> None:
     """Let a pane read a sentence of one word: the first one of a process takes longest.
 
     Raises:
@@ -143,9 +121,9 @@ def warm_up(pane: AnyPane) -> None:
         contained(_read_together, [pane], [word])
 
 
-def _read_together(panes: Sequence[AnyPane], words: Sequence[str]) -> dict[AnyPane, PaneStep]:
+def _read_together(panes: Sequence[Pane], words: Sequence[str]) -> dict[Pane, PaneStep]:
     started = time.perf_counter()
-    advance([pane.ready() for pane in panes], [word or None for word in words])
+    advance([pane.translator for pane in panes], [word or None for word in words])
     passed = round(1000 * (time.perf_counter() - started), 2)
     steps = [pane.follow(not word) for pane, word in zip(panes, words, strict=True)]
     delays = [torch.tensor(pane.delays, dtype=torch.float32) for pane in panes]

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
@@ -21,13 +21,13 @@ from simulmt.live.stream import StreamTranslator
 from simulmt.serve import messages
 from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
 from simulmt.serve.models import Served, contained
-from simulmt.serve.panes import AnyPane, SentencePane, read_words
+from simulmt.serve.panes import Pane, SentencePane, read_words
 from simulmt.serve.stream_pane import StreamPane
 
 UNSENT = 64
 """The messages, beyond two for each word that may wait, after which a slow client is closed."""
 WaitingWords: TypeAlias = Annotated[int, Ge(1), Le(4000)]
-Turn: TypeAlias = tuple[Sequence[AnyPane], str, asyncio.Future[Sequence[PaneStep]]]
+Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -63,7 +63,7 @@ class Session:
         self.number, self._all, self._limits = number, sessions, sessions.limits
         self.waiting, self.unsent = asyncio.Queue[str | Panes](), asyncio.Queue[str]()
         self.over, self._sentence, self._read = "", 1, 0
-        self._panes, self._chosen = list[AnyPane](), list[AnyPane]()
+        self._panes, self._chosen = list[Pane](), list[Pane]()
 
     def receive(self, text: str | bytes) -> None:
         """Queue a client's message; the answer to a malformed or too large one is a fault."""
@@ -187,8 +187,8 @@ class Sessions:
             return session
         self.open.add(session)
         offers = tuple(model.offer for model in self.models)
-        welcome = messages.StreamWelcome if self.of_streams else messages.Welcome
-        session.send(welcome(offers, self.limits.waiting))
+        by: Literal["client", "model"] = "model" if self.of_streams else "client"
+        session.send(messages.Welcome(offers, self.limits.waiting, by))
         session.waiting.put_nowait(Panes(tuple(self.panes)))
         _log.info("began session=%d", session.number)
         return session
@@ -208,7 +208,7 @@ class Sessions:
         """True if each character of a source is a word, as all models have it."""
         return any(model.offer.characters[0] for model in self.models)
 
-    def pane(self, setting: Setting) -> AnyPane:
+    def pane(self, setting: Setting) -> Pane:
         """Return a pane.
 
         Raises:
@@ -222,7 +222,7 @@ class Sessions:
             return StreamPane(setting, StreamTranslator.of(translator, served.cut))
         return SentencePane(setting, translator)
 
-    async def read(self, panes: Sequence[AnyPane], word: str) -> tuple[PaneStep, ...]:
+    async def read(self, panes: Sequence[Pane], word: str) -> tuple[PaneStep, ...]:
         """Return what panes did with a word in the next round."""
         done = asyncio.get_running_loop().create_future()
         self._turns.append((panes, word, done))

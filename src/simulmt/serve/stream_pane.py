@@ -1,31 +1,40 @@
 """A pane of a stream: the model ends its sentences, and ended ones leave nothing behind."""
 
 from simulmt.live.stream import StreamTranslator
-from simulmt.serve.messages import SentenceEnd, StreamPaneStep, Written
-from simulmt.serve.panes import Pane
+from simulmt.serve.messages import PaneStep, SentenceEnd, Setting, Written
 
 
-class StreamPane(Pane[StreamTranslator]):
-    """What one translator has shown of the open sentence of a stream."""
+class StreamPane:
+    """What one translator has shown of the open sentence of a stream.
+
+    Args:
+        setting: what the pane shows.
+        translator: translates for this pane alone.
+
+    Attributes:
+        source: The source words of the open sentence.
+        words: Its target words.
+        delays: How many of its source words had been read when each target word was written.
+        ended: The number, source and translation of the sentences that ended with the last word.
+    """
+
+    failed = False
+
+    def __init__(self, setting: Setting, translator: StreamTranslator) -> None:
+        self.setting, self.translator = setting, translator
+        self.reset()
 
     def reset(self) -> None:
         """Begin another stream."""
         self.translator.reset()
-        self.source, self.words, self.delays, self.ended = [], [], [], []
-        self._sentence, self._broken = 1, False
+        self.source, self.words, self.delays = list[str](), list[str](), list[int]()
+        self.ended, self._sentence = list[tuple[int, str, str]](), 1
         self._begin = self._start = 0  # words before the sentence, and before the translator's own
 
-    def ready(self) -> StreamTranslator:
-        """Return the translator; after a failure, its stream begins again."""
-        self.ended = []
-        if self._broken:
-            self.translator.reset()
-            self._broken = False
-        return self.translator
-
-    def follow(self, ended: bool) -> StreamPaneStep:
+    def follow(self, ended: bool) -> PaneStep:
         """Return the words that are new, and the sentences that have ended."""
         kept, new, ends = len(self.words), list[Written](), list[SentenceEnd]()
+        self.ended = []
         for event in self.translator.decided():
             if event.action == "WRITE":
                 delay = self._start + event.read
@@ -35,14 +44,15 @@ class StreamPane(Pane[StreamTranslator]):
                 self.delays.append(delay - self._begin)
             else:
                 ends.append(self._end(event.length, len(new)))
-        return StreamPaneStep(kept, tuple(new), ends=tuple(ends))
+        return PaneStep(kept, tuple(new), ends=tuple(ends))
 
-    def fail(self) -> StreamPaneStep:
+    def fail(self) -> PaneStep:
         """End the sentence as it is; the next word begins another one."""
         kept, self.ended = len(self.words), []
         ends = (self._end(len(self.source), 0),) if self.source else ()
-        self._start, self._broken = self._begin, True
-        return StreamPaneStep(kept, failed=True, ends=ends)
+        self._start = self._begin
+        self.translator.reset()
+        return PaneStep(kept, failed=True, ends=ends)
 
     def _end(self, length: int, written: int) -> SentenceEnd:
         end = SentenceEnd(self._sentence, written, length)

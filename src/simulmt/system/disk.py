@@ -80,11 +80,14 @@ def check_writable(folder: Path, elsewhere: str = _ELSEWHERE) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to, and move that file to `path` once it is written.
 
+    The folder is made if it is absent.
+
     Raises:
         UserError: the file cannot be written; an earlier file at `path` stays as it was.
     """
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield unfinished
             with unfinished.open("rb+") as file:
@@ -104,14 +107,6 @@ def write_json(path: Path, content: object) -> None:
     """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
     text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, f"{text}\n")
-
-
-def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write text files by name; the folder is made if there are any."""
-    for name, text in texts.items():
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / name, text)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.system.disk import read_record, write_json, write_texts
+from simulmt.system.disk import read_record, write_json, write_text
 from simulmt.system.ending import handle_signals
 from simulmt.system.processes import gather
 from simulmt.training.board import sample
@@ -64,7 +64,7 @@ class SimultaneousDecoding(pl.Callback):
             rows = [("source", "reference", "prediction", "delays"), *map(sample, samples)]
             text = "".join("\t".join(row) + "\n" for row in rows)
             name = STEP.format(step=trainer.global_step)
-            write_texts(self.folder / SAMPLES, {f"{name}.tsv": text})
+            write_text(self.folder / SAMPLES / f"{name}.tsv", text)
             for board in boards(trainer.loggers):
                 board.show_samples("valid/samples", samples, trainer.global_step - 1)
 

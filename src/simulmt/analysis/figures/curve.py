@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from simulmt.analysis.figures.labels import PlacedLabel, ceiling_label, place_labels, point_label
+from simulmt.analysis.figures.labels import PlacedLabel, place_labels, point_label
 from simulmt.analysis.figures.panels import draw_legend, make_panels
 from simulmt.analysis.figures.style import DARK, GREY, MARKERS, Style, line_styles
 from simulmt.analysis.tables.points import Point, Series, front_points
@@ -101,11 +101,8 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def _labels(axes: Axes, styled: Styled, shown: tuple[float, float] | None) -> list[PlacedLabel]:
-    """Return a label for each offline model and for each point of other models."""
-    trained = [(line, style) for line, style in styled if not line.published]
-    low, high = axes.get_ylim()
-    ceilings = [line for line, _ in trained if line.offline and low <= line.best <= high]
-    labels = [ceiling_label(axes, x.best, f"{x.name} (ceiling)") for x in ceilings]
+    """Return a label for each point of the models that are not offline."""
+    trained, labels = [pair for pair in styled if not pair[0].published], list[PlacedLabel]()
     for line, style in (pair for pair in trained if not pair[0].offline):
         before = f"{line.name} " if len(line.points) == 1 < len(trained) else ""
         for point in _within(line.points, shown):

@@ -20,7 +20,7 @@ from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
-from simulmt.system.disk import check_writable, write_texts, writing
+from simulmt.system.disk import check_writable, write_text, writing
 
 KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
@@ -54,7 +54,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
-            write_texts(path.parent, {path.name: single_file("replay.html", data)})
+            write_text(path, single_file("replay.html", data))
         else:
             _draw(traces, path, heads)
 

@@ -16,7 +16,6 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from simulmt.analysis.figures.panels import DPI
-from simulmt.analysis.figures.style import DARK
 
 _PIXEL = DPI / 72  # pixels per point
 _GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and further
@@ -30,13 +29,13 @@ Place: TypeAlias = tuple[float, float]
 class PlacedLabel:
     """A text, the boxes (N, 4) in pixels that may hold it, their costs, and the box that holds it.
 
-    A line leads from a distant box to the marker, if there is one.
+    A line leads from a distant box to the marker.
     """
 
     text: Text
     boxes: Pixels
     costs: Pixels
-    marker: Pixels | None = None
+    marker: Pixels
     box: Pixels | None = None
 
 
@@ -90,17 +89,6 @@ def point_label(axes: Axes, place: Place, name: str, colour: str) -> PlacedLabel
     return PlacedLabel(text, np.hstack([middle - half, middle + half]), costs, marker)
 
 
-def ceiling_label(axes: Axes, height: float, name: str) -> PlacedLabel:
-    """Return a label above or below a horizontal line, best at the right end of the line."""
-    text, half = _text(axes, name, DARK)
-    width = axes.get_window_extent().width
-    end = axes.transData.transform((axes.get_xlim()[1], height))
-    left, side = np.meshgrid(np.linspace(0, max(width - 2 * half[0], 0), 60), (1, -1))
-    shift = np.stack([-half[0] - left, side * (half[1] + 1.5 * _PIXEL)], -1).reshape(-1, 2)
-    costs = left.reshape(-1) / 10 + 40 * (shift[:, 1] < 0)
-    return PlacedLabel(text, np.hstack([end + shift - half, end + shift + half]), costs)
-
-
 def _text(axes: Axes, content: str, colour: str) -> tuple[Text, Pixels]:
     """Return a text without a place, and half the size of the text in pixels."""
     text = axes.text(0, 0, content, fontsize=9.5, color=colour, zorder=5, parse_math=False)
@@ -114,8 +102,6 @@ def _settle(label: PlacedLabel, box: Pixels, axes: Axes) -> None:
     """Move the text to a box, and draw a line to a distant marker."""
     inverse, (low, high) = axes.transData.inverted(), np.split(box, 2)
     label.text.set(transform=axes.transData, position=inverse.transform((low + high) / 2))
-    if label.marker is None:
-        return
     near = np.clip(label.marker, low, high)
     distance = math.dist(near, label.marker)
     if distance > 10 * _PIXEL:

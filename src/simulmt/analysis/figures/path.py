@@ -1,6 +1,5 @@
 """The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from rich.text import Text
 from sacrebleu.metrics.chrf import CHRF
 
 from simulmt.analysis.figures import sheet
-from simulmt.decoding.instance import Instance, texts_of, word_positions
+from simulmt.decoding.instance import Instance, texts_of
 from simulmt.decoding.writing import as_written
 from simulmt.scoring.score import sentence_dals
 
@@ -25,7 +24,7 @@ MOST = 30
 """The most rows, and the most columns, that are shown of a sentence."""
 _TEXT = 1000  # the most columns of a running text
 _SHORTEST = 4  # source words of a sentence that shows a policy
-_PATH, _HEAD = "#1f4e79", "#d95f02"
+_PATH = "#1f4e79"
 
 
 @dataclass(frozen=True)
@@ -36,44 +35,27 @@ class Staircase:
         columns: The first source words.
         rows: The first target words.
         delays: For each target word, the number of columns that had been read.
-        heads: For each target word, the number of heads that stood at each column, from 1.
         left_out: The number of words that are neither a column nor a row.
     """
 
     columns: Sequence[str]
     rows: Sequence[str]
     delays: Sequence[int]
-    heads: Sequence[Counter[int]]
     left_out: int
 
-    def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
-        """Return each target word with the delay before it, its own delay, and its heads."""
-        return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
-
-    def most_heads(self) -> int:
-        """Return the largest number of heads in a cell."""
-        return max((n for row in self.heads for n in row.values()), default=0)
+    def steps(self) -> Iterator[tuple[str, int, int]]:
+        """Return each target word with the delay before it and its own delay."""
+        return zip(self.rows, [0, *self.delays], self.delays, strict=False)
 
 
 def word_staircase(instance: Instance) -> Staircase:
-    """Return the grid of a sentence, up to `MOST` rows and columns.
-
-    EOS has a column only if a head stood at EOS, which was then read. A head that has run off the
-    end stands nowhere.
-    """
+    """Return the grid of a sentence, up to `MOST` rows and columns."""
     source, target = instance.source.split(), instance.prediction.split()
-    n, heads = len(source), word_positions(instance) or [()] * len(target)
-    ends = [n + 1 in row for row in heads]  # True if a head stood at EOS
-    columns = [*source, "</s>"][: min(n + any(ends), MOST)]
-    read = [n + 1 if end else min(d, n) for d, end in zip(instance.delays, ends, strict=True)]
     return Staircase(
-        columns=[*map(sheet.short, columns)],
+        columns=[*map(sheet.short, source[:MOST])],
         rows=[*map(sheet.short, target[:MOST])],
-        delays=[min(delay, len(columns)) for delay in read[:MOST]],
-        heads=[
-            Counter(place for place in row if 0 < place <= len(columns)) for row in heads[:MOST]
-        ],
-        left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
+        delays=[min(delay, len(source), MOST) for delay in instance.delays[:MOST]],
+        left_out=max(len(source) - MOST, 0) + max(len(target) - MOST, 0),
     )
 
 
@@ -111,8 +93,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
     else:
         if instance.delays:
             key = "█ read for this word   ░ read before   · not read"
-            heads = "   digit: heads that stopped there (+: ten or more)"
-            lines.append(Text(key + heads * (grid.most_heads() > 0), style="dim"))
+            lines.append(Text(key, style="dim"))
         if grid.left_out:
             lines.append(Text(sheet.more(grid.left_out, "word")))
     if not instance.delays:
@@ -147,8 +128,7 @@ def draw_path(instance: Instance, path: Path) -> None:
     """Draw the path of a sentence, of a long one the beginning.
 
     Source words on the x axis, target words from top to bottom. The line steps right with every
-    read and down with every write. The area of a circle is the number of heads that had stopped at
-    its place.
+    read and down with every write.
 
     Args:
         instance: The sentence.
@@ -156,41 +136,27 @@ def draw_path(instance: Instance, path: Path) -> None:
     """
     grid = word_staircase(instance)
     rest = f" {sheet.more(grid.left_out, 'word')}" if grid.left_out else ""
-    title, mark = f"sentence {instance.index + 1}{rest}", partial(_mark, grid)
-    picture = sheet.Panel(title, grid.columns, grid.rows, grid.delays, mark)
-    sheet.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
+    title = f"sentence {instance.index + 1}{rest}"
+    picture = sheet.Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
+    sheet.draw_sheet([[picture]], path, _key, smallest=0.15)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
     margin = max(map(cell_len, grid.rows), default=0)
     yield Text(" " * (margin + 5) + " ".join(grid.columns), style="bold", no_wrap=True)
-    for name, before, delay, heads in grid.steps():
+    for name, before, delay in grid.steps():
         line = Text(f"{delay:3} {set_cell_size(name, margin)}", no_wrap=True)
         for j, column in enumerate(grid.columns, start=1):
             width = max(cell_len(column), 1)
             cell = "·".center(width) if j > delay else ("░" if j <= before else "█") * width
-            middle = (width - 1) // 2
-            line.append(" " + cell[:middle], "blue")
-            mark = str(heads[j]) if heads[j] < 10 else "+"
-            line.append(*((mark, "bold yellow") if heads[j] else (cell[middle], "blue")))
-            line.append(cell[middle + 1 :], "blue")
+            line.append(f" {cell}", "blue")
         yield line
 
 
 def _mark(grid: Staircase, axes: Axes) -> None:
     read, written = np.repeat([0, *grid.delays], 2)[1:], np.arange(2 * len(grid.rows) + 1) // 2
     axes.plot(read, written, color=_PATH, linewidth=2, clip_on=False)
-    heads = [(i, j - 1, n) for i, row in enumerate(grid.heads) for j, n in row.items()]
-    if heads:
-        cells, counts = np.split(np.array(heads), [2], axis=1)
-        shares = counts[:, 0] / grid.most_heads()
-        sheet.draw_circles(
-            axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5
-        )
 
 
-def _picture_key(most: int, cell: float) -> sheet.Handles:
-    counts = sorted({1, most}) if most else []
-    names = {n: f"{n} heads" if n > 1 else "1 head" for n in counts}
-    circles = [sheet.circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
-    return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]
+def _key(_: float) -> sheet.Handles:
+    return [Line2D([], [], color=_PATH, linewidth=2, label="path")]

@@ -105,7 +105,7 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
         folder=name,
         home=name,
         options={"mechanism.name": name, "data.name": like.options["data.name"]},
-        scores=score(log),
+        scores=replace(score(log), oracle=like.scores.oracle),  # of the same sentences
         test_set=like.test_set,
         traits=Traits(False, offline, {}),
         convention=like.convention,

@@ -23,8 +23,6 @@ _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mas
 _OF_TRAINING = ("parameters", "updates")
 _COST = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
 _COST |= {key: key for key in ("seconds_since", "threads", "processes", "device")}
-COST = ("folder", *_COST)
-"""The columns of `cost.csv`."""
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
 DIGEST = "data.digest"

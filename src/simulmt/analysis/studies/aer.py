@@ -33,11 +33,10 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
         raise UserError(f"data={data} has no word alignments; give a file of them: links=FILE")
     rows = list[Row]()
     for columns, run in run_set.named():
-        for source, alignment in run_set.attend(run.path).items():
-            rate = error_rate(alignment, gold)
+        for source, alignment in ({} if run.is_decoding else run_set.attend(run)).items():
             place = {"layer": source.layer or "all", "head": source.head or "all"}
-            figures = {"precision": rate.precision, "recall": rate.recall, "links": rate.links}
-            rows.append({**columns, "what": source.what, **place, "AER": rate.aer, **figures})
+            rate = error_rate(alignment, gold)
+            rows.append({**columns, "what": source.what, **place, **rate})
     names = [*dict.fromkeys(row["name"] for row in rows)]
     figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows([axes], names, range(len(names)))

@@ -61,7 +61,7 @@ def faithfulness(
         found = [linked[instance.index] for instance in written]
         rows.append(columns | _row(written, found, counted))
         if not run.is_decoding:
-            forced, of_reference = run_set.force(run.path), replace(counted, of="reference")
+            forced, of_reference = run_set.force(run), replace(counted, of="reference")
             rows.append(columns | _row(forced, known.references, of_reference))
     return Result(_draw(run_set, rows), rows)
 

@@ -45,7 +45,7 @@ def head_positions(run_set: RunSet) -> Result:
     if run.scores.empty == run.scores.sentences:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")
-    instances, heads = ([], []) if run.traits.offline else run_set.decode(run.path)
+    instances, heads = ([], []) if run.traits.offline else run_set.decode(run)
     if not heads:
         raise UserError(f"{run.path}: the heads of {run.mechanism} do not stop; give one of mma_h")
     rows = describe(instances, heads)

@@ -60,7 +60,7 @@ class RunSet:
         setup = Setup.of(config.get("config", config))  # of an exported model it is an entry
         return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
-    def decode(self, run: Path) -> tuple[list[Instance], list[int]]:
+    def decode(self, run: Run) -> tuple[list[Instance], list[int]]:
         """Return the test set, decoded as `train.py` decoded it, and the heads of each layer.
 
         Returns:
@@ -77,12 +77,12 @@ class RunSet:
         heads = [part.heads for part in parts if isinstance(part, Attention)]
         return decoder(model), heads
 
-    def attend(self, run: Path) -> AttentionLinks:
+    def attend(self, run: Run) -> AttentionLinks:
         """Return where the model attends while it is given the references of the test set."""
         trained, model, split = self._test_set(run)
         return attention_links(model, trained.subwords, _batches(trained, split))
 
-    def force(self, run: Path) -> list[Instance]:
+    def force(self, run: Run) -> list[Instance]:
         """Return the references of the test set, with the delays of a model that writes them."""
         trained, model, split = self._test_set(run)
         forced = forced_words(model, trained.subwords, _batches(trained, split, "forcing"))
@@ -103,9 +103,9 @@ class RunSet:
         links = dict(zip(filled, next(iter(found.values())), strict=True))  # of all layers
         return [links.get(pair, frozenset()) for pair in pairs]
 
-    def _test_set(self, run: Path) -> tuple[Trained, Model, Split]:
+    def _test_set(self, run: Run) -> tuple[Trained, Model, Split]:
         """Return a trained model of a run, and its test set."""
-        trained = checkpoint.load(run)
+        trained = checkpoint.load(self.folder / run.home)
         split = trained.own_split("test", self.root)
         return trained, trained.build().to(self.device), split
 

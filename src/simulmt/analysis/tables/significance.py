@@ -13,18 +13,6 @@ from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
 
-def columns(metric: str) -> tuple[str, ...]:
-    """Return the columns of `significance.csv`."""
-    both = ("one", "other", "DAL", "DAL_one", "DAL_other", f"{metric}_one", f"{metric}_other")
-    tested = ("difference", "difference_low", "difference_high", "p", "p_holm")
-    return (*both, *tested, "gap_one", "gap_other", "seeds_one", "seeds_other", "folders")
-
-
-def columns_at(metric: str) -> tuple[str, ...]:
-    """Return the columns of `matched.csv`."""
-    return ("line", "DAL", metric, f"{metric}_low", f"{metric}_high", "gap", "seeds")
-
-
 @dataclass(frozen=True)
 class ResampledPoint:
     """The folders of runs that differ in the seed alone, and the mean of these runs."""
@@ -102,9 +90,11 @@ def quality_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Ro
             if around := line.around(dal):
                 mean = around[0].mean
                 at = mean.dal if single else np.full_like(mean.dal, dal)
-                found, seeds = line.quality(at), min(len(point.folders) for point in around)
-                values = (line.name, dal, found[0], *middle(found[1:]), _gap(around), seeds)
-                rows.append(dict(zip(columns_at(line.metric), values, strict=True)))
+                found, metric = line.quality(at), line.metric
+                low, high = middle(found[1:])
+                row: Row = {"line": line.name, "DAL": dal, metric: found[0]}
+                row |= {f"{metric}_low": low, f"{metric}_high": high, "gap": _gap(around)}
+                rows.append(row | {"seeds": min(len(point.folders) for point in around)})
     return rows
 
 
@@ -155,12 +145,19 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
         sides = [line.points if two else line.around(dal[0]) for line in lines]
         if not all(sides) or (two and sides[0][0].dal > sides[1][0].dal):
             continue
-        dal_of = (x.points[0].dal if len(x.points) == 1 else dal[0] for x in lines)
-        difference = high - low
+        dals_of = (x.points[0].dal if len(x.points) == 1 else dal[0] for x in lines)
+        gaps = (0.0 if two else _gap(side) for side in sides)
         seeds = (min(len(point.folders) for point in side) for side in sides)
         folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
-        figures = (dal[0], *dal_of, high[0], low[0], difference[0], *middle(difference[1:]))
-        gaps = (0.0 if two else _gap(side) for side in sides)
-        tested = (p_value(difference[1:]), None, *gaps, *seeds, " | ".join(folders))
-        values = (better.name, worse.name, *figures, *tested)
-        yield dict(zip(columns(better.metric), values, strict=True))
+        difference = high - low
+        least, most = middle(difference[1:])
+        row: Row = {"one": better.name, "other": worse.name, "DAL": dal[0]}
+        row |= _both("DAL", dals_of) | _both(better.metric, (high[0], low[0]))
+        row |= {"difference": difference[0], "difference_low": least, "difference_high": most}
+        row |= {"p": p_value(difference[1:]), "p_holm": None} | _both("gap", gaps)
+        yield row | _both("seeds", seeds) | {"folders": " | ".join(folders)}
+
+
+def _both(name: str, values: Iterable[float]) -> Row:
+    """Return the columns of a figure of two lines."""
+    return dict(zip((f"{name}_one", f"{name}_other"), values, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.runs.run import Row
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
@@ -16,7 +16,6 @@ _PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")
 
 def score_table(
     rows: Mapping[str, Scores],
-    left: Sequence[tuple[Column, Sequence[str]]] = (),
     convention: str = "paper",
     unit: str = "word",
     scored: Mapping[str, Figures] | None = None,
@@ -29,12 +28,10 @@ def score_table(
 
     Args:
         rows: Scores by name, at least one.
-        left: The columns before the figures, with a cell for each row; the names if there are none.
         convention: A name of `CONVENTIONS`; `paper` also shows DAL in the other unit.
         unit: `word` or `subword` for `paper`; every other convention has a single unit.
         scored: Scores by other programs, by the same names; they stand after BLEU.
     """
-    left = left or [(Column("", overflow="fold"), list(rows))]
     names = CONVENTIONS[convention].figures
     figures = [scores[convention, unit] for scores in rows.values()]
     if convention == "paper":
@@ -46,35 +43,15 @@ def score_table(
     figures = [{**own, **more[name]} for own, name in zip(figures, rows, strict=True)]
     metrics = dict.fromkeys(metric for each in more.values() for metric in each)
     digits = {"BLEU": 2} | dict.fromkeys(metrics, DIGITS) | {n: 2 + (n == "AP") for n in names}
-    heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in digits)]
+    heads = [Column("", overflow="fold"), *(Column(name, justify="right") for name in digits)]
     table = Table(*heads, caption=_caption(rows, figures, unit, metrics), caption_justify="left")
-    for row, own in zip(zip(*(cells for _, cells in left), strict=True), figures, strict=True):
-        table.add_row(*map(Text, row), *_cells(own, digits))
+    for name, own in zip(rows, figures, strict=True):
+        table.add_row(Text(name), *_cells(own, digits))
     oracle, *others = [scores.oracle.get(unit) for scores in rows.values()]
     if oracle and all(other == oracle for other in others):
         table.add_section()
-        table.add_row("oracle", *[""] * (len(left) - 1), *_cells(oracle, digits))
+        table.add_row("oracle", *_cells(oracle, digits))
     return table
-
-
-def left_columns(
-    runs: Sequence[Run], names: Mapping[str, str], training: bool
-) -> list[tuple[Column, list[str]]]:
-    """Return the columns before the scores: the names, and the training.
-
-    Args:
-        runs: The runs, at least one.
-        names: The name of each run, by folder.
-        training: True adds size and training speed.
-    """
-    columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
-    if training:
-        titles = {"parameters": "parameters", "training\ntokens/s": "tokens_per_second"}
-        for title, key in titles.items():
-            values = [getattr(run.training, key, None) for run in runs]
-            cells = ["–" if value is None else f"{value:,.0f}" for value in values]
-            columns.append((Column(title, justify="right"), cells))
-    return columns
 
 
 def selection_table(rows: Sequence[Row]) -> Table:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.attention.clock import Clock, Embed, Timetable, after
+from simulmt.attention.clock import Timetable, after
 from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
 from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment, uniform
@@ -30,6 +30,9 @@ class MultiPath(Timetable):
         k_max: the largest k of the training.
         k: the k of validation and test.
         emission_rate: r, as of wait-k.
+
+    Raises:
+        UserError: `k_min` is above `k_max`.
     """
 
     k_min: Waits
@@ -38,18 +41,12 @@ class MultiPath(Timetable):
     emission_rate: Rate = 1.0
     dials: ClassVar[tuple[str, ...]] = ("k",)
 
-    def build(self, dim: int, embed: Embed) -> Clock:
-        """The clock itself, since it has no parameters.
-
-        Raises:
-            UserError: `k_min` is above `k_max`.
-        """
+    def __post_init__(self) -> None:
         if self.k_min > self.k_max:
             raise UserError(
                 f"mechanism.k_min={self.k_min} with k_max={self.k_max}: k is drawn from k_min to "
                 "k_max; lower k_min, or raise k_max"
             )
-        return super().build(dim, embed)
 
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
         """Wait-k with the fixed k."""

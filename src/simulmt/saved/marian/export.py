@@ -31,6 +31,7 @@ _OFFERED: Mapping[str, tuple[object, ...]] = {
     "model.norm": ("post",),
     "model.average_embedding": (False,),
     "model.encoder": ("bidirectional", "auto"),
+    "model.boundaries": (False,),
     "data.characters": ([],),
 }
 """The values of options that the format can hold."""
