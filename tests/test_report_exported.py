@@ -70,7 +70,7 @@ def test_the_attention_of_an_exported_model_and_not_of_its_decodings(place, tmp_
     chosen = ["study=aer", f"runs={model}", "decodings=true", "device=cpu"]
     analyse(configuration("analyse", *chosen))
     table = rows(model / "analysis" / "aer.csv")
-    assert {row["folder"] for row in table} == {"./evaluation/test-best"}
+    assert {row["folder"] for row in table} == {"./evaluation/test"}
 
 
 def test_policies_alone_are_a_report(place, tmp_path):

@@ -107,7 +107,7 @@ class Subwords(Tokenizer):
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
-        """The model of a `.model` file; UserError if the file or a usable model is missing."""
+        """The model of a `.model` file; UserError if it is not a usable one."""
         try:
             return cls({SUBWORDS: path.read_bytes()})
         except UserError as error:

@@ -33,9 +33,6 @@ class MetricsFile(Logger):
         super().__init__()
         self._path = folder / METRICS
         rows = read_metrics(folder) if resume_at and is_first() else []
-        if resume_at and is_first() and self._path.exists() and not rows:
-            with writing(self._path):  # for the user, who may know the header
-                self._path.rename(f"{self._path}.corrupt")
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
         self._columns: list[str] = []  # of the file, once this object has written it
 
