@@ -45,7 +45,7 @@ lint: $(READY)  ## style and import contracts
 type: $(READY)  ## static types
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure every speed target and write benchmarks/results.md (about a quarter of an hour)
+bench: $(READY)  ## measure every speed target and write benchmarks/results.md (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
 
 bench-gpu: $(READY)  ## check and time the GPU kernels, on a machine with a GPU

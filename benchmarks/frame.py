@@ -55,8 +55,9 @@ class Result(NamedTuple):
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
         spread = f"{_digits(self.low)} to {_digits(self.high)}"
-        value, verdict = f"{_digits(self.value)} {self.unit}", "met" if self.met else "missed"
-        return (self.subject, self.what, value.strip(), spread, self.target, verdict)
+        value = f"{_digits(self.value)} {self.unit}".strip()
+        verdict = ("met" if self.met else "missed") if self.target else ""
+        return (self.subject, self.what, value, spread, self.target, verdict)
 
 
 COLUMNS = ("subject", "what", "measured", "quartiles", "target", "")

@@ -36,7 +36,7 @@ from simulmt.training.datamodule import TrainLoader
 from simulmt.training.machine import prepare_machine
 
 FEW, MANY, WMT15, WMT14 = 10_000, 200_000, 4_500_000, 36_000_000  # pairs
-SPEED, CORES, MEMORY, MOST_MEMORY = 10.0, 1.6, 0.5, 2.0
+SPEED, CORES, MEMORY, MOST_MEMORY = 10.0, 1.8, 0.5, 2.0
 FIRST_UPDATE = 10.0  # seconds
 WORDS = 50_000
 CHUNK = 10_000

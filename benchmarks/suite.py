@@ -78,11 +78,12 @@ def circumstances(seconds: float) -> dict[str, str]:
 
 def write(results: Sequence[Result], about: dict[str, str], output: Path) -> None:
     """Write both files; a figure that could not be measured is null in JSON."""
-    missed = sum(not result.met for result in results)
+    aimed = [result for result in results if result.target]
+    missed = sum(not result.met for result in aimed)
     rows = [COLUMNS, ("---",) * len(COLUMNS), *(result.cells for result in results)]
     lines = ["# Speed against its targets", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
-    lines += [f"- {len(results) - missed} met, {missed} missed", ""]
+    lines += [f"- {len(aimed) - missed} met, {missed} missed", ""]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     found = [result._asdict() | {"met": result.met} for result in results]
