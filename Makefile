@@ -51,9 +51,9 @@ bench: $(READY)  ## measure every speed target and write benchmarks/results.md (
 bench-gpu: $(READY)  ## check and time the GPU kernels, on a machine with a GPU
 	$(BIN)/python benchmarks/gpu.py
 
-zoo: $(READY)  ## train every mechanism on every model on the embedded data (75 minutes on two cores)
+zoo: $(READY)  ## train the mechanisms on every model on the embedded data (about two hours on two cores)
 	$(BIN)/python train.py experiments=zoo/all hydra/launcher=joblib
-	$(BIN)/python report.py runs=runs/zoo training=true
+	$(BIN)/python report.py runs=runs/zoo
 
 notebook: $(READY)  ## run docs/notebook.ipynb and store its outputs (two minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c 'import sys, nbclient, nbformat; page = sys.argv[1]; \
