@@ -11,7 +11,7 @@ import torch
 import zoo
 from simulmt.decoding import own_decision
 from simulmt.decoding.cuts import CUTS
-from simulmt.decoding.document import LONGEST, DocumentStream, Segment
+from simulmt.decoding.document import LONGEST, DocumentStream, TranslatedSegment
 from simulmt.decoding.policies import (
     AlignAtt,
     Confidence,
@@ -42,7 +42,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def translated(
     model: Model, cut: str, together: bool, policy: Policy | None = None
-) -> list[list[Segment]]:
+) -> list[list[TranslatedSegment]]:
     """The documents, each read to its end, alone or with the others."""
     words = [[*document, [zoo.EOS]] for document in documents()]
     streams = [DocumentStream(model, CUTS[cut], policy) for _ in words]
@@ -57,7 +57,7 @@ def translated(
     return [stream.ended() for stream in streams]
 
 
-def check(streams: Sequence[Sequence[Segment]]) -> None:
+def check(streams: Sequence[Sequence[TranslatedSegment]]) -> None:
     """No word is lost, and no delay falls."""
     for segments, document in zip(streams, documents(), strict=True):
         assert [word for segment in segments for word in segment.words] == document

@@ -25,7 +25,7 @@ LONGEST = 100
 """The most source words of a segment; one that has not ended by then is ended."""
 
 
-class Segment(NamedTuple):
+class TranslatedSegment(NamedTuple):
     """A segment that has ended.
 
     Attributes:
@@ -50,7 +50,7 @@ class DocumentStream:
 
     def __init__(self, model: Model, cut: Cut, policy: Policy | None = None) -> None:
         self.model, self.cut, self.policy = model, cut, policy
-        self._ended = list[Segment]()
+        self._ended = list[TranslatedSegment]()
         self._before: Sequence[Before] = []
         self._again = deque[Sequence[int]]()
         self.read = 0
@@ -91,7 +91,7 @@ class DocumentStream:
                 one._again.extendleft(reversed(one._after(word)))
             reading = [(one, own) for one, own, _ in turn]
 
-    def ended(self) -> list[Segment]:
+    def ended(self) -> list[TranslatedSegment]:
         """The segments that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
@@ -116,7 +116,7 @@ class DocumentStream:
         length = self.cut(self.model, self.words, written, self.past)
         length = min(max(length, least), len(self.words))
         own, rest = self.words[:length], self.words[length:]
-        self._ended.append(Segment(own, written._replace(delays=self.delays), self.read))
+        self._ended.append(TranslatedSegment(own, written._replace(delays=self.delays), self.read))
         before = Before([token for word in own for token in word], written.tokens)
         self._before = held(self.model, [*self._before, before])
         self._open()

@@ -16,7 +16,7 @@ from torch.nn import functional
 from simulmt.ops.precision import wide
 
 
-class Boundary(nn.Module):
+class BoundaryPointer(nn.Module):
     """The pointer.
 
     Args:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Past, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
-from simulmt.models.boundary import Boundary
+from simulmt.models.boundary import BoundaryPointer
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
 from simulmt.models.model import check_width
@@ -73,7 +73,7 @@ class Luong(RecurrentModel):
         self.combine = nn.Linear(2 * dim, dim, bias=False)
         self.output = nn.Linear(dim, vocabulary.size)
         self.confidence = self.confidence_head(dim)
-        self.boundary = Boundary(dim, dim) if boundaries else None
+        self.boundary = BoundaryPointer(dim, dim) if boundaries else None
 
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None

@@ -16,7 +16,7 @@ from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.state import State
 from simulmt.attention.words import OncePerWord, ends_of_words
 from simulmt.errors import UserError
-from simulmt.models.boundary import Boundary
+from simulmt.models.boundary import BoundaryPointer
 from simulmt.models.results import DecoderStep, Translation
 from simulmt.models.vocabulary import Vocabulary
 
@@ -78,7 +78,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         if mechanism.clocked and mechanism.writes_words:
             self.clock = OncePerWord(self.clock, self._begins)
         self.confidence: nn.Linear | None = None
-        self.boundary: Boundary | None = None
+        self.boundary: BoundaryPointer | None = None
         self.causal = self.extends = causal
         self.reads_words = mechanism.reads_words
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Past, Source
 from simulmt.attention.plan import MayMove, carried
 from simulmt.attention.shapes import TokenIds
-from simulmt.models.boundary import Boundary
+from simulmt.models.boundary import BoundaryPointer
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
 from simulmt.models.model import check_width, is_causal
@@ -78,7 +78,7 @@ class RnmtPlus(RecurrentModel):
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
         self.confidence = self.confidence_head(2 * dim)
-        self.boundary = Boundary(2 * dim, dim) if boundaries else None
+        self.boundary = BoundaryPointer(2 * dim, dim) if boundaries else None
 
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], past: Past | None = None

@@ -17,7 +17,7 @@ from simulmt.attention.plan import MayMove, Stand, carried, together
 from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
-from simulmt.models.boundary import Boundary
+from simulmt.models.boundary import BoundaryPointer
 from simulmt.models.decoder import Decoder, DecoderLayer, SourceAttention, seen
 from simulmt.models.dropout import Dropout
 from simulmt.models.embedding import TiedEmbedding
@@ -136,7 +136,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm: nn.Module = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.confidence_head(dim)
-        self.boundary = Boundary(dim, dim) if boundaries else None
+        self.boundary = BoundaryPointer(dim, dim) if boundaries else None
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else None
 
     def recompute_layers(self) -> None:

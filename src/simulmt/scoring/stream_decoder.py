@@ -8,7 +8,7 @@ import torch
 
 from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.document import Cut, DocumentStream, Segment
+from simulmt.decoding.document import Cut, DocumentStream, TranslatedSegment
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
@@ -56,7 +56,7 @@ def decode_streams(
 
 
 def _written(
-    name: str, split: Split, segments: Iterable[Segment], subwords: Tokenizer
+    name: str, split: Split, segments: Iterable[TranslatedSegment], subwords: Tokenizer
 ) -> StreamInstance:
     parts = []
     for own, written, read in segments:

@@ -26,7 +26,7 @@ Pair: TypeAlias = tuple[Sequence[Segment], StreamInstance]
 """The segments of a document, with spaces between all words, and its translation."""
 
 
-class Piece(NamedTuple):
+class Realigned(NamedTuple):
     """A segment of the reference, and the words of the translation that belong to it.
 
     Attributes:
@@ -86,7 +86,7 @@ def score_streams(
     return figures
 
 
-def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
+def resegment(pair: Pair, segmenter: Segmenter) -> list[Realigned]:
     """Return the pieces of a translated document, one for each segment of the reference."""
     segments, instance = pair
     words, end = instance.words, max(segment.end for segment in segments)
@@ -101,7 +101,7 @@ def resegment(pair: Pair, segmenter: Segmenter) -> list[Piece]:
     for (text, start, length), (a, b) in zip(segments, pairwise(bounds), strict=True):
         about = (length, len(text.split(" ")), end - start)
         rows = [UnitDelays([time - start for time in each[a:b]], *about) for each in times]
-        pieces.append(Piece(" ".join(words[a:b]), text, *rows))
+        pieces.append(Realigned(" ".join(words[a:b]), text, *rows))
     return pieces
 
 
@@ -119,7 +119,7 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
     return [*accumulate(chain(elapsed[:1], later), max)]
 
 
-def _quality(documents: Sequence[Sequence[Piece]], label: str, writing: Writing) -> Figures:
+def _quality(documents: Sequence[Sequence[Realigned]], label: str, writing: Writing) -> Figures:
     """Return BLEU and chrF of the segments in NFC."""
 
     def written(text: str) -> str:
@@ -134,7 +134,7 @@ def _quality(documents: Sequence[Sequence[Piece]], label: str, writing: Writing)
 
 
 def _latency(
-    documents: Sequence[Sequence[Piece]],
+    documents: Sequence[Sequence[Realigned]],
     convention: Convention,
     fields: Sequence[str],
     aware: Sequence[str],
