@@ -54,7 +54,7 @@ def measure(trained: Trained, name: str, split: Split, live: int) -> tuple[str, 
     """A row of the table."""
     translator = Translator.of(trained, "cpu", build_policy(options(name)))
     encoded = EncodedSplit.encode(split, trained.subwords)
-    decoder = SplitDecoder(split, encoded, trained.subwords, TOKENS, GREEDY, translator.policy)
+    decoder = SplitDecoder(split, trained.subwords, TOKENS, GREEDY, translator.policy, encoded)
     started = time.perf_counter()
     batch = decoder(translator.model)
     in_batches = len(split) / (time.perf_counter() - started)

@@ -23,7 +23,7 @@ from simulmt.decoding.policies import NewestToken, Retranslation, WaitK
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.writing import WORDS
 from simulmt.live import cascade
-from simulmt.live.cascade import Cascade, Line, Piece, Reader, copied, translate_lines
+from simulmt.live.cascade import Cascade, LiveTranslator, Piece, StageLine, copied, translate_lines
 from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
 
@@ -47,7 +47,7 @@ def text() -> tuple[Subwords, list[list[str]]]:
 
 def reader(
     mechanism: str, cut: str = "", policy: Policy | None = None, kind: str = "transformer"
-) -> Reader:
+) -> LiveTranslator:
     """A stream that the model cuts; without a cut, sentences that end at pauses."""
     subwords, own = text()[0], {"boundaries": True} if cut else {}
     chosen = zoo.options(mechanism)
@@ -57,7 +57,7 @@ def reader(
     return Translator(model, subwords, CPU, policy)
 
 
-def recognised(seed: int, spaces: bool = True, most: int = 6) -> list[Line]:
+def recognised(seed: int, spaces: bool = True, most: int = 6) -> list[StageLine]:
     """What a made-up recogniser writes about two sentences.
 
     Each sentence has at most `most` words. The last two words are uncertain, and are often
@@ -67,7 +67,7 @@ def recognised(seed: int, spaces: bool = True, most: int = 6) -> list[Line]:
     said = [word for _ in range(2) for word in draw.choice(text()[1])[: draw.randint(1, most)]]
     said = [word for word in said if word not in {".", ","} or draw.random() < 0.5]
     others = [word for sentence in text()[1] for word in sentence]
-    space, lines, certain = " " * spaces, list[Line](), 0
+    space, lines, certain = " " * spaces, list[StageLine](), 0
     for count in range(1, len(said) + 1):
         pause = count == len(said) or draw.random() < 0.1
         until = count if pause else max(certain, count - 2)
@@ -77,14 +77,16 @@ def recognised(seed: int, spaces: bool = True, most: int = 6) -> list[Line]:
         found = "".join(piece.text for piece in pieces) if spaces else " ".join(w for _, w in words)
         final = pause and draw.random() < 0.5
         end = pieces[-1].end if pieces else None
-        lines.append(Line(count + 0.25, found, end, pieces, " ".join(tail), final))
+        lines.append(StageLine(count + 0.25, found, end, pieces, " ".join(tail), final))
         if pause and not final:
-            lines.append(Line(count + 0.3, is_final=True))
+            lines.append(StageLine(count + 0.3, is_final=True))
         certain = until
     return lines
 
 
-def answered(one: Reader, lines: Sequence[Line], aware: bool = False) -> list[dict[str, Any]]:
+def answered(
+    one: LiveTranslator, lines: Sequence[StageLine], aware: bool = False
+) -> list[dict[str, Any]]:
     """What is written for some lines, all of them valid."""
     output = io.StringIO()
     raw = [f"{json.dumps(asdict(line))}\n".encode() for line in lines]
@@ -92,7 +94,7 @@ def answered(one: Reader, lines: Sequence[Line], aware: bool = False) -> list[di
     return [json.loads(line) for line in output.getvalue().splitlines()]
 
 
-def check(one: Reader, sessions: range, spaces: bool, most: int = 6) -> int:
+def check(one: LiveTranslator, sessions: range, spaces: bool, most: int = 6) -> int:
     """No confirmed word depends on what was uncertain; return how many drafts there were."""
     drafts = 0
     for seed in sessions:
@@ -113,7 +115,7 @@ def check(one: Reader, sessions: range, spaces: bool, most: int = 6) -> int:
     return drafts
 
 
-READERS: dict[str, Callable[[], Reader]] = {
+READERS: dict[str, Callable[[], LiveTranslator]] = {
     "wait-k, pointer": lambda: reader("wait_k", "pointer"),
     "wait-k, likelihood": lambda: reader("wait_k", "likelihood"),
     "MMA-IL, reading": lambda: reader("mma_il", "reading"),
@@ -200,7 +202,7 @@ class Echo(Translator):
 
 @pytest.fixture(autouse=True)
 def echoes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def echo(one: Reader) -> Reader:
+    def echo(one: LiveTranslator) -> LiveTranslator:
         if not isinstance(one, Echo):
             return copied(one)
         other = Echo()
@@ -215,7 +217,9 @@ def test_pieces_are_joined_where_spaces_are_spelled() -> None:
     stage = Cascade(echo, pytest.fail)
     parts = [" And", " Ameri"], ["cans", ","], [" ask"], [" "]
     found = [
-        stage.translate(Line(0, words=tuple(Piece(text, n + 0.1 * m) for m, text in enumerate(p))))
+        stage.translate(
+            StageLine(0, words=tuple(Piece(text, n + 0.1 * m) for m, text in enumerate(p)))
+        )
         for n, p in enumerate(parts)
     ]
     assert echo.heard == ["And", "Americans,", "ask"]
@@ -225,11 +229,11 @@ def test_pieces_are_joined_where_spaces_are_spelled() -> None:
         *("AMERICANS, ASK", "ASK"),
     ]
     assert [line.end for line in found] == [0, 0, 1.1, 2]
-    last = stage.translate(Line(9, is_final=True))
+    last = stage.translate(StageLine(9, is_final=True))
     assert (last.text, last.unconfirmed_text, last.end) == (" ASK", "", 2)
-    stage.translate(Line(10, words=(Piece("bare", 10), Piece("words", 11))))
+    stage.translate(StageLine(10, words=(Piece("bare", 10), Piece("words", 11))))
     assert echo.heard[4:] == ["bare", "words"], "a pause forgets how spaces were written"
-    stage.translate(Line(12, "more\u2581text ", 12, unconfirmed_text="tail"))
+    stage.translate(StageLine(12, "more\u2581text ", 12, unconfirmed_text="tail"))
     assert echo.heard[6:8] == ["more", "text"]
 
 
@@ -237,8 +241,8 @@ def test_a_sentence_that_is_too_long_is_ended_and_no_word_is_lost() -> None:
     warnings = list[str]()
     stage = Cascade(Echo(), warnings.append)
     said = [
-        stage.translate(Line(0, "a b c d e f g h i j k")),
-        stage.translate(Line(1, is_final=True)),
+        stage.translate(StageLine(0, "a b c d e f g h i j k")),
+        stage.translate(StageLine(1, is_final=True)),
     ]
     assert "".join(line.text for line in said) == " A B C D E F G H I J K"
     assert len(warnings) == 2
@@ -248,7 +252,7 @@ def test_computing_time_is_added_and_never_overtaken(monkeypatch: pytest.MonkeyP
     clock = iter([0, 3, 10, 12, 20, 21])
     monkeypatch.setattr(cascade.time, "perf_counter", lambda: next(clock))
     stage = Cascade(Echo(), pytest.fail, computation_aware=True)
-    found = [stage.translate(Line(at, "word")).emission_time for at in (1, 2, 50)]
+    found = [stage.translate(StageLine(at, "word")).emission_time for at in (1, 2, 50)]
     assert found == [4, 6, 51], "the second begins once the first has ended"
 
 
@@ -269,7 +273,7 @@ def test_computing_time_is_added_and_never_overtaken(monkeypatch: pytest.MonkeyP
 def test_a_faulty_line_is_skipped_with_its_number_and_the_session_goes_on(
     line: str, fault: str
 ) -> None:
-    good = [json.dumps(asdict(Line(n, f"word{n}"))) for n in range(2)]
+    good = [json.dumps(asdict(StageLine(n, f"word{n}"))) for n in range(2)]
     output, warnings = io.StringIO(), list[str]()
     raw = [f"{text}\n".encode() for text in (good[0], line, good[1])]
     translate_lines(Cascade(Echo(), pytest.fail), raw, output, warnings.append)

@@ -30,7 +30,7 @@ from simulmt.decoding.writing import Writing, spaced, words_of
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_streams, write_instances, write_streams
 from simulmt.live import interpreter
-from simulmt.live.cascade import Cascade, Line
+from simulmt.live.cascade import Cascade, StageLine
 from simulmt.live.keyboard import typed
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import Data
@@ -372,9 +372,9 @@ def test_a_recogniser_is_translated_character_by_character(translator, run):
     text, lines = one.source.replace(" ", ""), []
     cascade = Cascade(translator, pytest.fail)
     for at in range(0, len(text), 3):
-        heard = Line(at, text[at : at + 3], end=at, unconfirmed_text=text[at + 3 : at + 5])
+        heard = StageLine(at, text[at : at + 3], end=at, unconfirmed_text=text[at + 3 : at + 5])
         lines.append(cascade.translate(heard))
-    lines.append(cascade.translate(Line(99, is_final=True)))
+    lines.append(cascade.translate(StageLine(99, is_final=True)))
     assert "".join(line.text for line in lines) == one.prediction.replace(" ", "")
     assert all(" " not in line.unconfirmed_text for line in lines)
 

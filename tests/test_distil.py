@@ -69,7 +69,7 @@ def test_it_writes_what_the_test_set_would_be_decoded_to(teacher, whole, tmp_pat
         ([] for _ in split.sources),
         trained.subwords.vocabulary,
     )
-    decoder = SplitDecoder(split, encoded, trained.subwords, 600, Search(2, 0.6))
+    decoder = SplitDecoder(split, trained.subwords, 600, Search(2, 0.6), encoded=encoded)
     model = trained.build()
     predictions = [instance.prediction for instance in decoder(model)]
     assert lines(whole, "train.en") == predictions

@@ -9,7 +9,6 @@ import torch
 
 import zoo
 from simulmt.attention import Past
-from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding import drafting, own_decision
@@ -160,7 +159,7 @@ def test_a_policy_sees_the_history(made: Model) -> None:
 
 @pytest.mark.parametrize("policy", [None, HoldN(n=1)])
 def test_an_empty_context_changes_nothing_and_a_name_does(made: Model, policy) -> None:
-    alone = SplitDecoder(SPLIT, EncodedSplit.encode(SPLIT, SUBWORDS), SUBWORDS, 500, GREEDY, policy)
+    alone = SplitDecoder(SPLIT, SUBWORDS, 500, GREEDY, policy)
     plain = alone(made)
     assert decode_after(made, SPLIT, SUBWORDS, GREEDY, policy, [[]] * len(SPLIT)) == plain
     for name in (Before([7, 9]), Before([7, 9], [8])):  # of the source alone, and of both sides

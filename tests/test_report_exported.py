@@ -71,6 +71,9 @@ def test_the_attention_of_an_exported_model_and_not_of_its_decodings(place, tmp_
     analyse(configuration("analyse", *chosen))
     table = rows(model / "analysis" / "aer.csv")
     assert {row["folder"] for row in table} == {"./evaluation/test"}
+    shutil.rmtree(model / "evaluation" / "test")
+    with pytest.raises(UserError, match="no evaluation by the model's own decision"):
+        analyse(configuration("analyse", *chosen))
 
 
 def test_policies_alone_are_a_report(place, tmp_path):

@@ -50,7 +50,7 @@ def test_the_best_on_the_development_set_within_each_range(tmp_path, capsys):
     assert "no run" in out
     assert "no run" in (tmp_path / "report.html").read_text(encoding="utf-8")
     report({"runs": tmp_path, **OPTIONS, "select": None})
-    assert not (tmp_path / "selected.csv").exists()  # it was of the earlier report
+    assert "selected.csv is of an earlier report" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_run_is_selected_by_its_development_set_for_other_text(tmp_path):

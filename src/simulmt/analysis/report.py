@@ -32,9 +32,9 @@ from simulmt.system.disk import check_writable, write_text, writing
 def report(options: Config, home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write the files that compare the runs.
 
-    These are `curves.csv`, `cost.csv`, `matched.csv`, `significance.csv`, the pictures
-    `curve-DAL.png` and so on for each latency and format, `report.html`, with `select` also
-    `selected.csv`, and `documents.csv` if documents were evaluated.
+    These are `curves.csv`, `cost.csv`, `matched.csv`, `significance.csv`, `documents.csv` and, with
+    `select`, `selected.csv`, each if it has rows; the pictures `curve-DAL.png` and so on for each
+    latency and format; and `report.html`.
 
     Args:
         options: The options of `conf/report.yaml`.
@@ -116,8 +116,9 @@ def _write(
         "selected": selected,
     }
     written = [write_rows(found, to / f"{name}.csv") for name, found in tables.items() if found]
-    for name in (name for name, found in tables.items() if not found):
-        (to / f"{name}.csv").unlink(missing_ok=True)  # of an earlier report
+    for path in (to / f"{name}.csv" for name, found in tables.items() if not found):
+        if path.exists():
+            say(f"{path} is of an earlier report: this one has no rows for it")
     curves = []
     for latency, others in published.items():
         if curve_series(runs, latency):

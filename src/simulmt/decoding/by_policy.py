@@ -137,17 +137,17 @@ class PolicyStream:
         return Read(self.words, len(tokens), ended, told=self._told or ended)
 
 
-Stream: TypeAlias = SentenceStream | PolicyStream
+LiveSentence: TypeAlias = SentenceStream | PolicyStream
 """A sentence that is translated while its words arrive."""
 
 
-def stream_of(
+def begin_sentence(
     model: Model,
     policy: Policy | None,
     search: Search = GREEDY,
     told: bool = True,
     past: Past | None = None,
-) -> Stream:
+) -> LiveSentence:
     """Begin a sentence, by a policy or by the model's own decision (None), which is greedy."""
     if policy is None:
         return SentenceStream(model, past=past)

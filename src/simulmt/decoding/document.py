@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from simulmt.attention import Past
-from simulmt.decoding.by_policy import stream_of
+from simulmt.decoding.by_policy import begin_sentence
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
@@ -59,7 +59,7 @@ class DocumentStream:
 
     def _open(self) -> None:
         self.past = past_of(self.model, self._before)
-        self.stream = stream_of(self.model, self.policy, told=False, past=self.past)
+        self.stream = begin_sentence(self.model, self.policy, told=False, past=self.past)
         self.words, self.delays = list[Sequence[int]](), list[int]()
 
     def read_word(self, word: Sequence[int]) -> None:

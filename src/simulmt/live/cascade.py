@@ -19,7 +19,7 @@ from simulmt.data.text import decoded, normalise
 from simulmt.errors import UserError
 from simulmt.live.interpreter import END, cut, words_of
 from simulmt.live.stream import StreamTranslator
-from simulmt.live.together import Reader
+from simulmt.live.together import LiveTranslator
 from simulmt.live.translator import LONGEST
 from simulmt.options import parse_json
 
@@ -33,8 +33,8 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of a recogniser, or what it adds to the translation.
+class StageLine:
+    """A line that a stage of a cascade writes: the recogniser, or a translator after it.
 
     Attributes:
         emission_time: When it was written, in seconds.
@@ -57,7 +57,7 @@ class Line:
     status: Literal["INCOMPLETE", "COMPLETE"] = "COMPLETE"
 
 
-_LINE = TypeAdapter(Line)
+_LINE = TypeAdapter(StageLine)
 
 
 class Cascade:
@@ -74,7 +74,7 @@ class Cascade:
     """
 
     def __init__(
-        self, reader: Reader, warn: Callable[[str], None], computation_aware: bool = False
+        self, reader: LiveTranslator, warn: Callable[[str], None], computation_aware: bool = False
     ) -> None:
         self._reader, self._warn, self._aware = reader, warn, computation_aware
         self._characters = reader.subwords.writing.source
@@ -87,7 +87,7 @@ class Cascade:
         self._open, self._last = False, Piece("")
         self._spaced: bool | None = None
 
-    def translate(self, heard: Line) -> Line:
+    def translate(self, heard: StageLine) -> StageLine:
         """Read a line; return what is decided now, and a draft of what may follow."""
         started, emitted = time.perf_counter(), heard.emission_time
         pieces = heard.words or (Piece(heard.text, heard.end),)
@@ -98,7 +98,7 @@ class Cascade:
             emitted = self._free = max(emitted, self._free) + time.perf_counter() - started
         gap = "" if self._reader.subwords.writing.target else " "
         text, draft = "".join(f"{gap}{word}" for word in words), gap.join(drafted)
-        return Line(emitted, text, self._end, (), draft, heard.is_final)
+        return StageLine(emitted, text, self._end, (), draft, heard.is_final)
 
     def _take(self, piece: Piece) -> Iterator[str]:
         """Read the words that a piece of text completes; yield the words that are decided."""
@@ -145,7 +145,7 @@ class Cascade:
         return [new for word in words for new in draft.read(word)] + draft.undecided
 
 
-def copied(reader: Reader) -> Reader:
+def copied(reader: LiveTranslator) -> LiveTranslator:
     """Return a translator at the same point of the same text, with the same model."""
     sentence = reader.stream.stream if isinstance(reader, StreamTranslator) else reader.stream
     shared = reader.model, sentence.model, reader.subwords
@@ -163,7 +163,7 @@ def translate_lines(
         output: receives the translation.
         warn: called with a warning for each line that is skipped.
     """
-    last = Line(0, is_final=True)
+    last = StageLine(0, is_final=True)
     for number, raw in enumerate(lines, 1):
         try:
             heard = parse_json(_LINE, decoded(raw, "input", number, errors="replace"))
@@ -174,10 +174,10 @@ def translate_lines(
             last = heard
             _write(cascade.translate(heard), output)
     if not last.is_final:
-        _write(cascade.translate(Line(last.emission_time, is_final=True)), output)
+        _write(cascade.translate(StageLine(last.emission_time, is_final=True)), output)
 
 
-def _write(line: Line, output: TextIO) -> None:
+def _write(line: StageLine, output: TextIO) -> None:
     fields = asdict(line)
     del fields["words"]  # a translation has no times of words
     print(json.dumps(fields), file=output, flush=True)

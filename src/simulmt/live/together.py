@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 from simulmt.live.stream import StreamTranslator
 from simulmt.live.translator import Translator
 
-Reader: TypeAlias = Translator | StreamTranslator
+LiveTranslator: TypeAlias = Translator | StreamTranslator
 
 
 def read_together(
@@ -29,9 +29,9 @@ def read_together(
     return [one.decided() for one in translators]
 
 
-def advance(translators: Sequence[Reader], words: Sequence[str | None]) -> None:
+def advance(translators: Sequence[LiveTranslator], words: Sequence[str | None]) -> None:
     """The same without a result; `decided` of each translator returns what is new."""
-    groups = defaultdict[Hashable, list[tuple[Reader, list[list[int]]]]](list)
+    groups = defaultdict[Hashable, list[tuple[LiveTranslator, list[list[int]]]]](list)
     for one, word in zip(translators, words, strict=True):
         groups[id(one.model), one.policy, one.search].append((one, one.arriving(word)))
     for group in groups.values():

@@ -8,7 +8,7 @@ import torch
 
 from simulmt.data.text import normalise
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.by_policy import PolicyStream, stream_of
+from simulmt.decoding.by_policy import PolicyStream, begin_sentence
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.writing import words_of
@@ -81,7 +81,7 @@ class Translator:
 
     def reset(self) -> None:
         """Begin another sentence."""
-        self.stream = stream_of(self.model, self.policy, self.search)
+        self.stream = begin_sentence(self.model, self.policy, self.search)
         self.words_read, self.words_written = list[str](), list[str]()
         self._subwords_read = 0
         self._opening = self.model.vocabulary.opening

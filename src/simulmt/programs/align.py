@@ -52,24 +52,25 @@ def align(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct.
     """
     options = construct(AlignOptions, plain(cfg), "")
-    for place in filter(None, (options.to, options.anticipation)):
-        check_writable(place.absolute().parent)
+    to, measured = (place and place.absolute() for place in (options.to, options.anticipation))
+    for place in filter(None, (to, measured)):
+        check_writable(place.parent)
     if options.links is None:
         check_installed()
     splits = _splits(options)
     links = _links(options, splits)
     text = "".join(format_links(pair) + "\n" for pair in links)
-    if options.to:
-        write_text(options.to, text)
+    if to:
+        write_text(to, text)
         print(f"written: {options.to}, {len(links):,} lines")
-    elif not options.anticipation:
+    elif not measured:
         sys.stdout.write(text)
-    if options.anticipation:
+    if measured:
         linked = [*map(by_target, links, map(word_count, splits[0].targets))]
         origin = "file" if options.links else f"eflomal:{options.symmetrise}"
         counted = Counted(origin, of="reference")
         figures = {f"AR{k}": anticipation_rate(linked, k, counted) for k in KS}
-        write_json(options.anticipation, figures)
+        write_json(measured, figures)
         for rate in figures.values():
             say(f"{rate.form():>6}%  {rate.signature}")
 

@@ -71,7 +71,7 @@ class RunData:
     def decoder(self, name: str, tokens: int, search: Search) -> SplitDecoder:
         """Return what decodes a split in batches of at most `tokens` tokens."""
         split, encoded = self.corpus.splits[name], self.encoded[name]
-        return SplitDecoder(split, encoded, self.subwords, tokens, search)
+        return SplitDecoder(split, self.subwords, tokens, search, encoded=encoded)
 
     def describe(self) -> None:
         """Print the sizes, the dropped pairs, and the splits that repeat the training text."""

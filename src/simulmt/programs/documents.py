@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from simulmt.data.encoded import EncodedSplit
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
 from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.stream_instance import StreamInstance
@@ -93,8 +92,7 @@ def _decoded(
     if history:
         how = decoder.search, policy
         return joined(split, decode_after(model, split, subwords, *how, watch=watch))
-    own = replace(decoder, split=split, encoded=EncodedSplit.encode(split, subwords))
-    return joined(split, own(model, watch))
+    return joined(split, replace(decoder, split=split)(model, watch))
 
 
 def print_figures(scores: dict[str, Figures]) -> None:

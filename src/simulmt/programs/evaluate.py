@@ -12,7 +12,6 @@ from simulmt.analysis import summary
 from simulmt.analysis.studies.faithfulness import known_faithfulness
 from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import Split
-from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import with_documents
 from simulmt.data.recognised import as_recognised
@@ -86,8 +85,7 @@ def _evaluate(options: EvaluateOptions) -> None:
     summary.print_dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
-    encoded = EncodedSplit.encode(split, trained.subwords)
-    decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search, policy)
+    decoder = SplitDecoder(split, trained.subwords, tokens, search, policy)
     if options.sentences:
         chosen = options.sentences, options.cut, options.history
         evaluate_documents(model, decoder, folder, *chosen)

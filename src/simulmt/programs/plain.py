@@ -11,7 +11,7 @@ from simulmt.errors import UserError
 
 
 def plain(cfg: DictConfig) -> dict[str, object]:
-    """Return the resolved configuration as plain Python values.
+    """Return the resolved configuration as plain values, without `experiments` and `plugins`.
 
     Raises:
         UserError: an option has no value, or an empty or blank text, such as an unset variable of

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.by_policy import stream_of
+from simulmt.decoding.by_policy import begin_sentence
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
@@ -48,7 +48,7 @@ def decode_after(
     for batch in watch([turn[n : n + size] for turn in rows for n in range(0, len(turn), size)]):
         words = [[*map(subwords.encode, split.sources[row].split())] for row in batch]
         pasts = [past_of(model, held(model, before[row])) for row in batch]
-        streams: list[Any] = [stream_of(model, policy, search, past=past) for past in pasts]
+        streams: list[Any] = [begin_sentence(model, policy, search, past=past) for past in pasts]
         for arriving in zip_longest(
             *([*own, [model.vocabulary.eos]] for own in words), fillvalue=[]
         ):

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.scoring.readers import ScoreFormat
+from simulmt.scoring.readers import Reader
 from simulmt.scoring.segments import texts
 from simulmt.system.disk import write_text
 from simulmt.system.ending import killed_by
@@ -44,7 +44,7 @@ def check_command(command: str) -> list[str]:
     return words
 
 
-def run_scorer(words: Sequence[str], reader: ScoreFormat, log: Sequence[Instance]) -> list[float]:
+def run_scorer(words: Sequence[str], reader: Reader, log: Sequence[Instance]) -> list[float]:
     """Return the score of each sentence, at least one; more is better.
 
     Args:

@@ -20,7 +20,7 @@ def _jsonl(key: str, text: str) -> Iterable[Any]:
 
 
 @dataclass(frozen=True)
-class ScoreFormat:
+class Reader:
     """The form of a program's scores.
 
     Attributes:
@@ -51,10 +51,10 @@ class ScoreFormat:
         return [-score for score in scores] if self.negate else scores
 
 
-READERS: Mapping[str, ScoreFormat] = {
-    "lines": ScoreFormat(str.splitlines),
-    "comet": ScoreFormat(_comet),
-    "metricx": ScoreFormat(partial(_jsonl, "prediction"), negate=True),
-    "bleurt": ScoreFormat(str.splitlines),
+READERS: Mapping[str, Reader] = {
+    "lines": Reader(str.splitlines),
+    "comet": Reader(_comet),
+    "metricx": Reader(partial(_jsonl, "prediction"), negate=True),
+    "bleurt": Reader(str.splitlines),
 }
 """By name: a number per line, the file of COMET's `--to_json`, and those of MetricX and BLEURT."""

@@ -36,19 +36,19 @@ class SplitDecoder:
 
     Args:
         split: the sentences.
-        encoded: the same sentences as subwords.
         subwords: the model's vocabulary.
         tokens: largest number of tokens in a batch, all hypotheses together.
         search: as for `decoder`.
         policy: as for `decoder`.
+        encoded: the same sentences as subwords; None to encode them when they are decoded.
     """
 
     split: Split
-    encoded: EncodedSplit
     subwords: Tokenizer
     tokens: int
     search: Search
     policy: Policy | None = None
+    encoded: EncodedSplit | None = None
 
     def __call__(
         self,
@@ -61,12 +61,13 @@ class SplitDecoder:
             model: the translation model, on any device.
             watch: wraps the loop over batches, to show its progress.
         """
-        tokens = max(1, self.tokens // self.search.beam)
+        encoded, tokens = self.encoded, max(1, self.tokens // self.search.beam)
+        encoded = EncodedSplit.encode(self.split, self.subwords) if encoded is None else encoded
         rank, world_size = rank_and_world_size()
-        batches = ordered_batches(self.encoded.lengths, tokens, rank=rank, world_size=world_size)
+        batches = ordered_batches(encoded.lengths, tokens, rank=rank, world_size=world_size)
         was_training = model.training
         model.eval()
-        found = hypotheses(model, self.encoded, watch(batches), self._decoder())
+        found = hypotheses(model, encoded, watch(batches), self._decoder())
         decoded = [write_down(row, self.split, own, self.subwords) for row, own in found]
         model.train(was_training)
         instances = [instance for part in gather(decoded) for instance in part]

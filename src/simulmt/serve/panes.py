@@ -52,6 +52,10 @@ class SentencePane:
         self.source, self.words, self.delays = list[str](), list[str](), list[int]()
         self.failed = False
 
+    def ready(self) -> Translator:
+        """Return the translator, which can read a word."""
+        return self.translator
+
     def follow(self, ended: bool) -> PaneStep:
         """Return how many words stay after the last read, and those that are new."""
         translator = self.translator
@@ -123,7 +127,7 @@ def warm_up(pane: Pane) -> None:
 
 def _read_together(panes: Sequence[Pane], words: Sequence[str]) -> dict[Pane, PaneStep]:
     started = time.perf_counter()
-    advance([pane.translator for pane in panes], [word or None for word in words])
+    advance([pane.ready() for pane in panes], [word or None for word in words])
     passed = round(1000 * (time.perf_counter() - started), 2)
     steps = [pane.follow(not word) for pane, word in zip(panes, words, strict=True)]
     delays = [torch.tensor(pane.delays, dtype=torch.float32) for pane in panes]

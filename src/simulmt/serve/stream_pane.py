@@ -28,8 +28,15 @@ class StreamPane:
         """Begin another stream."""
         self.translator.reset()
         self.source, self.words, self.delays = list[str](), list[str](), list[int]()
-        self.ended, self._sentence = list[tuple[int, str, str]](), 1
+        self.ended, self._sentence, self._broken = list[tuple[int, str, str]](), 1, False
         self._begin = self._start = 0  # words before the sentence, and before the translator's own
+
+    def ready(self) -> StreamTranslator:
+        """Return the translator; after a failure, its stream begins again."""
+        if self._broken:
+            self.translator.reset()
+            self._broken = False
+        return self.translator
 
     def follow(self, ended: bool) -> PaneStep:
         """Return the words that are new, and the sentences that have ended."""
@@ -50,8 +57,7 @@ class StreamPane:
         """End the sentence as it is; the next word begins another one."""
         kept, self.ended = len(self.words), []
         ends = (self._end(len(self.source), 0),) if self.source else ()
-        self._start = self._begin
-        self.translator.reset()
+        self._start, self._broken = self._begin, True
         return PaneStep(kept, failed=True, ends=ends)
 
     def _end(self, length: int, written: int) -> SentenceEnd:

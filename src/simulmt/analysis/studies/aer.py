@@ -31,6 +31,9 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     if gold is None:
         data = run_set.runs[0].options["data.name"]
         raise UserError(f"data={data} has no word alignments; give a file of them: links=FILE")
+    if all(run.is_decoding for run in run_set.runs):
+        own = "by the model's own decision: run simulmt evaluate without policy and dial"
+        raise UserError(f"study=aer: {run_set.folder} has no evaluation {own}")
     rows = list[Row]()
     for columns, run in run_set.named():
         for source, alignment in ({} if run.is_decoding else run_set.attend(run)).items():

@@ -69,10 +69,9 @@ class RunSet:
             decides for all heads.
         """
         trained, model, split = self._test_set(run)
-        encoded = EncodedSplit.encode(split, trained.subwords)
         search = build_search(trained.setup.decoding, model)
         tokens = 2 * trained.setup.batch_tokens
-        decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
+        decoder = SplitDecoder(split, trained.subwords, tokens, search)
         parts = () if model.mechanism.clocked else model.modules()
         heads = [part.heads for part in parts if isinstance(part, Attention)]
         return decoder(model), heads
