@@ -66,7 +66,8 @@ def test_the_attention_of_an_exported_model_and_not_of_its_decodings(place, tmp_
     model = copied(place, tmp_path / "model")
     shutil.rmtree(model / "evaluation")
     evaluate(configuration("evaluate", f"checkpoint={model}", "device=cpu"))
-    evaluate(configuration("evaluate", f"checkpoint={model}", "device=cpu", "beam=2"))
+    wait_k = ["policy=wait_k", "policy.k=3", "device=cpu"]
+    evaluate(configuration("evaluate", f"checkpoint={model}", *wait_k))
     chosen = ["study=aer", f"runs={model}", "decodings=true", "device=cpu"]
     analyse(configuration("analyse", *chosen))
     table = rows(model / "analysis" / "aer.csv")
