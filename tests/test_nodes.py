@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -96,4 +95,4 @@ def test_the_same_command_resumes_on_two_machines(rank, whole, tmp_path):
     assert results(folder) == results(whole)
     with Several("nodes", folder, [*options, "ckpt_path=last"]) as run:
         assert run.wait() == [0, 0], run.said()
-        assert re.search(r"the run in .* is finished", run.said())
+        assert "is already finished" in run.said()

@@ -205,7 +205,7 @@ def goes_on(world: World, *overrides: object) -> list[str]:
     if again.status:
         return [f"then: status {again.status}\n{again}"]
     anew = json.loads((world.here / "training.json").read_text())["resumed_at"] == 0
-    anew = anew and "is finished" not in again.out
+    anew = anew and "is already finished" not in again.out
     lost = [f"then: trained again, although there was a checkpoint\n{again}"] * (trained and anew)
     return complaints(again) + lost + same_results(world.here, world.whole)
 

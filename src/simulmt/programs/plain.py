@@ -23,12 +23,12 @@ def plain(cfg: DictConfig) -> dict[str, object]:
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} has no value: set {error.full_key}=VALUE") from None
     assert isinstance(resolved, dict)
-    for name in ("experiments", "plugins"):  # used before: by presets, and by `command.work`
-        resolved.pop(name, None)
+    resolved.pop("experiments", None)  # values that presets refer to
     for name in _empty(resolved):
         raise UserError(
             f"{name} is empty (from an unset shell variable?): give it a value, or leave it out"
         )
+    resolved.pop("plugins", None)  # which `command.work` has loaded
     return {str(key): value for key, value in resolved.items()}
 
 
