@@ -27,7 +27,7 @@ setup: $(READY)  ## create the development environment .venv
 run: $(READY)  ## train on the embedded data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
-test: lint type $(READY)  ## lint, types, import contracts, tests (about eight minutes)
+test: lint type $(READY)  ## lint, types, import contracts, tests (about eleven minutes)
 	$(PYTEST) $(SHAPES:%=--ignore=tests/test_%.py)
 	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
 

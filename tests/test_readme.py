@@ -126,14 +126,18 @@ def asks_for_a_plugin(words: list[str]) -> bool:
 
 
 def runs() -> list[Any]:
-    """Each configuration that the commands name, once; a multirun names several."""
-    found = {}
+    """Each configuration that the commands name, once; a multirun names several.
+
+    Places and seeds make no other configuration.
+    """
+    found, places = {}, ("name=", "hydra.run.dir=", "checkpoint=", "seed=")
     for program, arguments in commands():
         overrides = [word for word in arguments if not word.startswith("-")]
         multirun = bool({"-m", "--multirun"} & set(arguments))
         for run in combinations(overrides, multirun):
             name = " ".join([program, *run])
-            found[name] = pytest.param(program, run, id=name)
+            key = program, *(word for word in run if not word.startswith(places))
+            found.setdefault(key, pytest.param(program, run, id=name))
     return [*found.values()]
 
 
