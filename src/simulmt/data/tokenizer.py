@@ -61,7 +61,11 @@ class Tokenizer:
             self._target = _remembering(target, vocabulary.dtype)
 
     def written(self, writing: Writing) -> "Tokenizer":
-        """The same subwords of text that is written in another way."""
+        """The same subwords of text that is written in another way.
+
+        Raises:
+            UserError: these subwords cannot have characters as words.
+        """
         make: Callable[..., Tokenizer] = type(self)  # of every kind: files, writing
         return self if writing == self.writing else make(self.files, writing)
 

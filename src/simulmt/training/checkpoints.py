@@ -26,7 +26,6 @@ class WholeFiles(TorchCheckpointIO):
         self, checkpoint: Config, path: str | os.PathLike[str], storage_options: object = None
     ) -> None:
         """Write the checkpoint."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as unfinished:
             with unfinished.open("wb") as file:
                 torch.save(checkpoint, file)

@@ -25,18 +25,15 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
         links: A file of the test set's links made by hand; None takes those of the data.
 
     Raises:
-        UserError: no links, or links that are not of the test set.
+        UserError: no links, links that are not of the test set, or only further decodings.
     """
     gold = gold_links(run_set.data.splits["test"], links)
     if gold is None:
         data = run_set.runs[0].options["data.name"]
         raise UserError(f"data={data} has no word alignments; give a file of them: links=FILE")
-    if all(run.is_decoding for run in run_set.runs):
-        own = "by the model's own decision: run simulmt evaluate without policy and dial"
-        raise UserError(f"study=aer: {run_set.folder} has no evaluation {own}")
     rows = list[Row]()
-    for columns, run in run_set.named():
-        for source, alignment in ({} if run.is_decoding else run_set.attend(run)).items():
+    for columns, run in run_set.own():
+        for source, alignment in run_set.attend(run).items():
             place = {"layer": source.layer or "all", "head": source.head or "all"}
             rate = error_rate(alignment, gold)
             rows.append({**columns, "what": source.what, **place, **rate})

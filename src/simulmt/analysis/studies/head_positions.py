@@ -38,13 +38,10 @@ def head_positions(run_set: RunSet) -> Result:
     Raises:
         UserError: several runs, or a run whose heads take no decisions or that wrote nothing.
     """
-    columns, run = run_set.named()[0]
+    columns, run = run_set.own()[0]
     if len(run_set.runs) > 1:
         several = f"{run_set.folder} holds {len(run_set.runs)} runs"
         raise UserError(f"study=head_positions: {several}; give one, such as {run.folder}")
-    if run.is_decoding:
-        own = "by the model's own decision: run simulmt evaluate without policy and dial"
-        raise UserError(f"study=head_positions: {run.folder} is not an evaluation {own}")
     if run.scores.empty == run.scores.sentences:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")

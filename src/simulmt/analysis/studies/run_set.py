@@ -115,6 +115,19 @@ class RunSet:
         named = [{column: row[column] for column in _OF_RUN} for row in rows]
         return [*zip(named, self.runs, strict=True)]
 
+    def own(self) -> list[tuple[Row, Run]]:
+        """The same without the further decodings, which have no model of their own.
+
+        Raises:
+            UserError: there are only further decodings.
+        """
+        if found := [(columns, run) for columns, run in self.named() if not run.is_decoding]:
+            return found
+        raise UserError(
+            f"{self.folder} has no evaluation by the model's own decision: run simulmt evaluate "
+            "without policy and dial"
+        )
+
     def instances(self, run: Run, split: Split | None = None) -> list[Instance]:
         """Return the decoded test set, in words; with a split, check that its text is the split's.
 
