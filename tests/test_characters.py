@@ -227,7 +227,7 @@ def scored(folder: Path, *chosen: str) -> dict:
     ]
     given += [f"log={folder}/instances.log", f"documents={folder}/ids", *chosen]
     score_log(configuration("score", *given))
-    return json.loads((folder / "scores.json").read_text("utf-8"))
+    return json.loads((folder / "instances.scores.json").read_text("utf-8"))
 
 
 def test_documents_in_characters_are_scored_as_omnisteval_does(documents, monkeypatch):

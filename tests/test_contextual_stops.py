@@ -130,6 +130,8 @@ def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path
         oracle(configuration(*asked, *others, f"to={tmp_path / 'files'}"))
     with pytest.raises(UserError, match="say where the lists of this text go, with to=DIR"):
         oracle(configuration(*asked, *files))
+    with pytest.raises(UserError, match="data_root=x is for the model's own data"):
+        oracle(configuration(*asked, *files, "to=x", "data_root=x"))
     other_checkpoint = tmp_path / "checkpoints" / "mine.ckpt"
     other_checkpoint.parent.mkdir()
     shutil.copy(run / "checkpoints" / "best.ckpt", other_checkpoint)

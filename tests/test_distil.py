@@ -274,6 +274,22 @@ def test_an_imported_teacher_needs_a_text(tmp_path, work, load):
         work(tmp_path / "other", f"source={tmp_path / 'a.de'}")
 
 
+def test_a_source_without_references_counts_as_on_its_own_side(tmp_path, work, monkeypatch):
+    """A teacher that writes characters reads words: seven words are not too long."""
+    load = checkpoint.load
+
+    def writes_characters(place: Path, option: str):
+        trained = load(place, option)
+        writing = replace(trained.subwords.writing, target=True)
+        return replace(trained, subwords=trained.subwords.written(writing))
+
+    monkeypatch.setattr(checkpoint, "load", writes_characters)
+    line = "der Mann kauft heute das neue Haus"
+    (tmp_path / "a.de").write_text(f"{line}\n")
+    work(tmp_path / "corpus", f"source={tmp_path / 'a.de'}", "max_words=7")
+    assert lines(tmp_path / "corpus", "train.de") == [line]
+
+
 @pytest.mark.slow
 def test_the_printed_command_trains(tmp_path, work):
     chosen = [word for word in work(tmp_path / "corpus").split() if word.startswith("data")]

@@ -61,3 +61,11 @@ def test_files_folders_and_a_pipe_of_the_shell_are_not(tmp_path):
         assert check_options({"source": str(place)}, {"source": Path}, "") == {"source": place}
     os.close(reader)
     os.close(writer)
+
+
+def test_a_tilde_is_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asked = {"source": Path, "others": dict[str, Path]}
+    given = {"source": "~/a", "others": {"b": "~/b~", "c": "~nobody-here/c"}}
+    found = {"b": tmp_path / "b~", "c": Path("~nobody-here/c")}
+    assert check_options(given, asked, "") == {"source": tmp_path / "a", "others": found}

@@ -282,6 +282,8 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
     with pytest.raises(UserError, match="cut=reading has no effect without sentences=model"):
         evaluated(trained, "", "sentences=lines", "cut=reading")
+    with pytest.raises(UserError, match="sentences=line is no file; give one, or one of model,"):
+        evaluated(trained, "", "sentences=line")
     offline = trained_once(*LONGER, "mechanism=soft")
     with pytest.raises(UserError, match="needs a mechanism that streams"):
         evaluated(offline, "", "sentences=model", *given)

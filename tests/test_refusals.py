@@ -46,6 +46,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["data.subwords.model=nowhere"], "data.subwords.model=nowhere does not exist"),
         (["data.subwords.size=99999"], "size=99999 .* too high"),
         (["~decoding"], "the configuration lacks a value for decoding"),
+        (["mechanism=wait_k", "lambda_var=0.1"], "lambda_var=0.1 with mechanism=wait_k"),
         (["decoding=null"], "^decoding is None"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),
         (["data.test=0"], "the test split is empty"),

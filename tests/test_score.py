@@ -53,7 +53,7 @@ def run(folder: Path, *overrides: str, texts: bool = True) -> dict:
     words = [f"source={folder}/src", f"documents={folder}/ref.docid"] if texts else []
     given = [f"log={folder}/instances.log", f"references={folder}/ref", *words, *overrides]
     score(configuration("score", *given))
-    return json.loads((folder / "scores.json").read_text("utf-8"))
+    return json.loads((folder / "instances.scores.json").read_text("utf-8"))
 
 
 def values(figures: dict) -> dict[str, float]:
@@ -184,7 +184,7 @@ def test_mistakes_end_in_one_line(overrides, message, files):
     with pytest.raises(UserError, match=message) as error:
         run(files, *(each.replace("{}", str(files)) for each in overrides))
     assert "\n" not in str(error.value)
-    assert not (files / "scores.json").exists()
+    assert not (files / "instances.scores.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -223,16 +223,6 @@ def test_a_recording_may_have_dots_in_its_name(name, files):
     line = {"source": [name, "16000 Hz"], "prediction": "a b", "delays": [500, 900]}
     (files / "instances.log").write_text(json.dumps(line))
     assert run(files, f"segmentation={files}/seg.json", texts=False)
-
-
-def test_scores_of_sentences_are_not_replaced(files):
-    (files / "scores.json").write_text('{"figures": {}}')
-    with pytest.raises(UserError, match="has the scores of sentences"):
-        run(files)
-    run_again = files / "new" / "streams.json"
-    with pytest.raises(KeyError):
-        run(files, f"to={run_again}")["streaming"]
-    assert "streaming" in json.loads(run_again.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])

@@ -88,7 +88,7 @@ def test_omnisteval_finds_the_same_figures(tmp_path):
     theirs = {name: float(value) for name, value in (row.split("\t") for row in rows)}
     files = [f"{key}={tmp_path}/{name}" for key, name in FILES.items()]
     score(configuration("score", *files, "form=simulstream", "language=en"))
-    ours = json.loads((tmp_path / "scores.json").read_text("utf-8"))["longyaal"]
+    ours = json.loads((tmp_path / "log.scores.json").read_text("utf-8"))["longyaal"]
     assert len(ours) == len(theirs)
     for name, figure in ours.items():
         plain = name.removesuffix("_ca")

@@ -139,13 +139,6 @@ def test_what_is_refused_is_not_tried_again(tmp_path, child):
     assert "sweep.retries is -1" in outcome.reason
 
 
-def test_a_sweep_that_restarts_trains_all_anew(tmp_path, child):
-    config, started = configuration("train", "sweep.restart=true"), child(0)
-    leave(tmp_path, config, scores=True)
-    assert ended(tmp_path, config)[0].outcome == "trained"
-    assert started.resumed == [""]
-
-
 def test_only_the_same_settings_count_as_finished(tmp_path):
     config = configuration("train", "lambda=0.2")
     leave(tmp_path, config, scores=True)

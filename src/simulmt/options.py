@@ -7,6 +7,7 @@ wrong type and values out of range are errors before anything is built.
 
 import inspect
 import math
+import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -175,6 +176,7 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
         # a misspelt option is unknown, and the right one is missing: the former is more helpful
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         raise UserError(_explained(first, asked, where)) from None
+    checked = {name: _at_home(value) for name, value in checked.items()}
     for name, value in checked.items():
         for path in value.values() if isinstance(value, dict) else [value]:
             if isinstance(path, Path) and _is_endless(path):
@@ -185,10 +187,17 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
     return checked
 
 
+def _at_home(value: Any) -> Any:
+    """Return a path with its `~` as the home directory, also in a dictionary."""
+    if isinstance(value, dict):
+        return {name: _at_home(each) for name, each in value.items()}
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value
+
+
 def _is_endless(path: Path) -> bool:
     """Return True for a device or a named pipe; a shell's `<(command)` resolves to no path."""
     try:
-        real = path.expanduser().resolve()
+        real = path.resolve()
         return real.exists() and not (real.is_file() or real.is_dir())
     except (OSError, RuntimeError, ValueError):  # whoever opens the path reports these
         return False

@@ -22,7 +22,7 @@ def read_context(path: Path, sentences: int, subwords: Tokenizer) -> list[list[B
         UserError: the file cannot be read, or has another number of lines than the text.
     """
     found = []
-    for number, raw in enumerate(raw_lines(path.expanduser()), 1):
+    for number, raw in enumerate(raw_lines(path), 1):
         parts = filter(str.strip, decoded(raw, path, number).split("\t"))
         pairs = [map(str.strip, part.partition("|||")[::2]) for part in parts]
         encode = subwords.encode_target

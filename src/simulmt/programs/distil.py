@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -142,21 +142,21 @@ class Distillation:
         k = options.k or 7 if options.kind == "monotonic" else None  # German-English (Wang et al.)
         tokens, model = options.batch_tokens or 2 * longest, model.to(_device(options.device))
         translator = LineTranslator(model, trained.subwords, search, tokens, longest, k=k)
-        cache = options.cache.expanduser()
         if options.source is None:
-            corpus = trained.own_corpus(SPLITS, options.data_root, cache)
+            corpus = trained.own_corpus(SPLITS, options.data_root, options.cache)
         else:
-            source_file, target_file = options.source, options.target or options.source
-            files = FilePair(source_file.expanduser(), target_file.expanduser())
+            files = FilePair(options.source, options.target or options.source)
             writing = trained.subwords.writing
-            pairs = read_pairs([files], options.max_words, cache, writing)
+            if options.target is None:  # the source stands on both sides
+                writing = replace(writing, target=writing.source)
+            pairs = read_pairs([files], options.max_words, options.cache, writing)
             corpus = Corpus(str(options.source), source, target, {"train": pairs})
         return cls(options, trained, translator, corpus)
 
     @property
     def folder(self) -> Path:
         """The folder of the corpus."""
-        return self.options.to.expanduser().absolute()
+        return self.options.to.absolute()
 
     @property
     def train(self) -> Split:

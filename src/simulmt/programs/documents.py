@@ -20,7 +20,7 @@ from simulmt.scoring.stream_score import score_streams
 from simulmt.system.console import say, watch
 from simulmt.system.disk import write_json
 
-STREAM, LINES, PUNCTUATION = "model", "lines", "punctuation"
+STREAM, LINES, PUNCTUATION = TOLD = "model", "lines", "punctuation"
 """Who ends a sentence: the model, the lines of the split, or punctuation; else a file."""
 
 
@@ -88,7 +88,7 @@ def _decoded(
     if sentences == PUNCTUATION:
         split = resegmented(split, at_punctuation)
     elif sentences != LINES:
-        split = as_in(split, Path(sentences), subwords.writing.source)
+        split = as_in(split, Path(sentences).expanduser(), subwords.writing.source)
     if history:
         how = decoder.search, policy
         return joined(split, decode_after(model, split, subwords, *how, watch=watch))

@@ -15,7 +15,7 @@ from simulmt.files.run_directory import EVALUATION
 from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, is_folder_name
 from simulmt.parts.builders import other_policy
-from simulmt.programs.documents import LINES, PUNCTUATION, STREAM, check_cut
+from simulmt.programs.documents import STREAM, TOLD, check_cut
 from simulmt.programs.plain import Dials
 from simulmt.programs.texts import check_text, name_of_text
 from simulmt.saved import checkpoint
@@ -57,16 +57,11 @@ class EvaluateOptions:
 
     def __post_init__(self) -> None:
         other = self.source is not None or is_test_set(self.split)
-        check_text(self.split, self.source, self.target)
+        check_text(self.split, self.source, self.target, self.data_root)
         if other and (not is_folder_name(self.scored) or self.scored.lower() in SPLITS):
             raise UserError(
                 f"the name of the text is {self.scored!r}, but it must be {FOLDER_NAME}, and not "
                 f"one of the splits {', '.join(SPLITS)}: set text=NAME"
-            )
-        if other and self.data_root:
-            raise UserError(
-                f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
-                f"out {f'source={self.source}' if self.source else f'split={self.split}'}"
             )
         if self.text is not None and not other:
             raise UserError(
@@ -79,6 +74,8 @@ class EvaluateOptions:
                 " or leave it out for the model's own data"
             )
         check_cut(self.cut, self.sentences)
+        if (own := self.sentences) and own not in TOLD and not Path(own).expanduser().is_file():
+            raise UserError(f"sentences={own} is no file; give one, or one of {', '.join(TOLD)}")
         if self.history and self.sentences in (None, STREAM):
             raise UserError(
                 f"history=true with sentences={self.sentences}: it needs documents with given "
@@ -157,8 +154,7 @@ class EvaluateOptions:
         policy = {f"policy.{k}" if k in _OWN else k: v for k, v in policy.items()}
         changed = {**policy, **dials, **own}
         if self.sentences:
-            told = self.sentences in (STREAM, LINES, PUNCTUATION)
-            name = self.sentences if told else _named(Path(self.sentences))
+            name = self.sentences if self.sentences in TOLD else _named(Path(self.sentences))
             changed["sentences"] = name + "+history" * self.history
         if self.context:
             changed["context"] = _named(self.context)

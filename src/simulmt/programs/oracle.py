@@ -9,6 +9,7 @@ from annotated_types import MinLen
 from omegaconf import DictConfig
 
 from simulmt.analysis.page import write_rows
+from simulmt.analysis.summary import print_dropped
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.encoded import EncodedSplit
@@ -49,7 +50,7 @@ class OracleOptions:
     data_root: Path | None
 
     def __post_init__(self) -> None:
-        check_text(self.split, self.source, self.target)
+        check_text(self.split, self.source, self.target, self.data_root)
         if (self.source or is_test_set(self.split)) and not self.to:
             text = f"source={self.source}" if self.source else f"split={self.split}"
             raise UserError(f"{text}: say where the lists of this text go, with to=DIR")
@@ -73,7 +74,7 @@ def oracle(cfg: DictConfig) -> None:
 def _oracle(options: OracleOptions) -> None:
     """Find and write the lists."""
     device, trained = pick_device(options.device), checkpoint.load(options.checkpoint)
-    folder = options.to.expanduser() if options.to else trained.home / "oracle"
+    folder = options.to or trained.home / "oracle"
     check_writable(folder)
     mechanism = build_mechanism(trained.setup.mechanism)
     if not mechanism.offline and "k" not in mechanism.dials:
@@ -85,6 +86,7 @@ def _oracle(options: OracleOptions) -> None:
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
     chosen = options.split, options.source, options.target
     _, split = read_text(trained, *chosen, options.data_root)
+    print_dropped(name_of_text(options.split, options.source), split)
     usual = trained.path in (trained.home, tested_checkpoint(trained.home))
     own = [] if usual else [trained.path.stem]
     name = "-".join([name_of_text(options.split, options.source), *own])

@@ -13,7 +13,7 @@ from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.parts import builders
-from simulmt.parts.configuration import Configuration
+from simulmt.parts.configuration import WEIGHTS, Configuration
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -26,7 +26,6 @@ from simulmt.training.plan import TrainingPlan
 class SweepOptions:
     """The options of `sweep`, which `conf/train.yaml` explains."""
 
-    restart: bool
     retries: Annotated[int, Ge(0), Le(100)]
 
 
@@ -148,11 +147,12 @@ def _check_together(
             "continues a run: leave one of them out"
         )
     if objective.needs_delays() and not mechanism.learned:
-        weights = objective.weights(plan.max_updates).items()
+        weights = {name: config.objective.get(name) for name in WEIGHTS}
+        given = [f"{name}={weight:g}" for name, weight in weights.items() if weight]
         raise UserError(
-            f"{', '.join(f'{name}={value:g}' for name, value in weights)} with mechanism="
-            f"{mechanism.name}, whose decisions have no gradient: set lambda=0 and lambda_var=0, "
-            "or choose a mechanism with learned heads, such as mma_il"
+            f"{' and '.join(given or ['objective'])} with mechanism={mechanism.name}, whose "
+            "decisions have no gradient: set lambda=0 and lambda_var=0, or choose a mechanism with "
+            "learned heads, such as mma_il"
         )
     first_end = min(plan.max_updates, (plan.patience or plan.max_updates) * plan.validate_every)
     if not objective.at_full_weight(first_end - 1):

@@ -18,7 +18,6 @@ from simulmt.decoding.writing import WORDS, Writing, words_of
 from simulmt.errors import UserError
 from simulmt.files.instances import read_streams
 from simulmt.files.plugins import CONF, HOME
-from simulmt.files.run_directory import EVALUATED
 from simulmt.files.simulstream import read_simulstream
 from simulmt.options import Config, OneOrMany, asked_of, construct, pick
 from simulmt.programs.documents import print_figures
@@ -28,7 +27,7 @@ from simulmt.scoring.conventions import STREAM_CONVENTIONS, check_bleu
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
 from simulmt.scoring.stream_score import Pair, score_streams
 from simulmt.system.console import say
-from simulmt.system.disk import check_writable, read_json, write_json
+from simulmt.system.disk import check_writable, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +97,8 @@ def score_documents(options: ScoreOptions) -> None:
     """
     writing = options.of(options.language or "")
     check_bleu(writing)
-    place = (options.to or options.log.parent / EVALUATED).absolute()
+    place = (options.to or options.log.with_suffix(".scores.json")).absolute()
     check_writable(place.parent)
-    if place.exists() and "figures" in read_json(place):
-        raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
     if options.segmentation:
         documents = read_segmentation(options.references, options.segmentation, writing)
     elif options.source and options.documents:

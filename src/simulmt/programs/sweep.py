@@ -38,7 +38,7 @@ from simulmt.programs.train import train
 from simulmt.system.console import say
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.system.lock import BusyError
-from simulmt.training.resume import LOCKED, RunState, alone_in, read_state
+from simulmt.training.resume import LOCKED, alone_in, read_state
 from simulmt.training.run_name import run_name
 
 
@@ -136,7 +136,7 @@ def _may_postpone(chosen: HydraConf) -> bool:
 def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     config, options = run.config.plain, run.sweep
-    state = RunState("new", "sweep.restart=true") if options.restart else read_state(folder, config)
+    state = read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []

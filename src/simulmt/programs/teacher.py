@@ -104,7 +104,7 @@ def recorded_stops(file: Path, weight: Weight, config: Configuration) -> BuildTe
         weight: of the score.
         config: the configuration of the run.
     """
-    option, file = f"teacher.file={file}", file.expanduser()
+    option = f"teacher.file={file}"
     if not (mechanism := build_mechanism(config.mechanism)).learned:
         raise UserError(
             f"{option} with mechanism={mechanism.name}, whose decisions have no gradient: choose a "

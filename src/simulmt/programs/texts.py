@@ -11,8 +11,8 @@ from simulmt.errors import UserError
 from simulmt.saved.trained import Trained
 
 
-def check_text(split: str, source: Path | None, target: Path | None) -> None:
-    """Check the options that name a text.
+def check_text(split: str, source: Path | None, target: Path | None, root: Path | None) -> None:
+    """Check the options that name a text, as of `read_text`.
 
     Raises:
         UserError: they name two texts, or half of one.
@@ -22,6 +22,11 @@ def check_text(split: str, source: Path | None, target: Path | None) -> None:
         raise UserError(f"{files}: give both, or neither")
     if source and split != "test":
         raise UserError(f"split={split} with {files}: leave out the split, or the files")
+    if root and (source or is_test_set(split)):
+        raise UserError(
+            f"data_root={root} is for the model's own data: leave it out, or leave out "
+            f"{f'source={source}' if source else f'split={split}'}"
+        )
 
 
 def name_of_text(split: str, source: Path | None) -> str:
@@ -48,7 +53,7 @@ def read_text(
         described = trained.manifest
         files = find_set(split, described.source_language, described.target_language)
     elif source and target:
-        files = FilePair(source.expanduser(), target.expanduser())
+        files = FilePair(source, target)
     else:
         return None, trained.own_split(split, root)
     return files, read_pairs([files], writing=trained.subwords.writing)

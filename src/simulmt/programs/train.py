@@ -114,7 +114,7 @@ def _train(
         extra = make_target(config.logger, "logger", Logger, later=True)
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    data = RunData.read(run.data, config.cache.expanduser())
+    data = RunData.read(run.data, config.cache)
     prepare_machine(plan.threads)  # from here on freed memory is kept
     data.describe()
     say(f"run directory: {folder}")

@@ -90,7 +90,7 @@ class FromFile(DraftPolicy):
 
     @cached_property
     def _recorded(self) -> list[Recorded]:
-        return read_recorded(self.file.expanduser())
+        return read_recorded(self.file)
 
     def demands(self, mechanism: Mechanism) -> Demands:
         """That it is asked for the policy of each sentence."""
