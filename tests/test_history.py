@@ -102,6 +102,7 @@ def test_a_model_that_sees_no_past_is_rejected(mechanism: str, options: dict[str
 DOCUMENTS = {"a": range(5), "b": range(5, 6), "c": range(6, 12)}
 SPLIT = replace(verbfinal(3, 0, 0, 12).splits["test"], documents=DOCUMENTS)
 SUBWORDS = Subwords.train([*SPLIT.sources, *SPLIT.targets], 150)
+ALL = SplitDecoder(SPLIT, SUBWORDS, 500, GREEDY)
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def arriving(place: int) -> list[list[int]]:
 
 
 def test_a_told_document_is_the_stream_and_its_history_as_context_too(made: Model) -> None:
-    decoded = decode_after(made, SPLIT, SUBWORDS, GREEDY)
+    decoded = decode_after(made, ALL)
     context = list[list[Before]]()
     for places in SPLIT.documents.values():
         stream = DocumentStream(made, lambda _, words, *rest: len(words))
@@ -139,12 +140,12 @@ def test_a_told_document_is_the_stream_and_its_history_as_context_too(made: Mode
             context.append([*before])
             before.append(Before([token for word in segment.words for token in word], tokens))
             start += len(segment.words)
-    assert decode_after(made, SPLIT, SUBWORDS, GREEDY, None, context) == decoded
+    assert decode_after(made, ALL, context) == decoded
 
 
 def test_a_policy_sees_the_history(made: Model) -> None:
     policy = HoldN(n=1)
-    decoded = decode_after(made, SPLIT, SUBWORDS, GREEDY, policy)
+    decoded = decode_after(made, replace(ALL, policy=policy))
     for places in SPLIT.documents.values():
         before = list[Before]()
         for place in places:
@@ -159,11 +160,11 @@ def test_a_policy_sees_the_history(made: Model) -> None:
 
 @pytest.mark.parametrize("policy", [None, HoldN(n=1)])
 def test_an_empty_context_changes_nothing_and_a_name_does(made: Model, policy) -> None:
-    alone = SplitDecoder(SPLIT, SUBWORDS, 500, GREEDY, policy)
+    alone = replace(ALL, policy=policy)
     plain = alone(made)
-    assert decode_after(made, SPLIT, SUBWORDS, GREEDY, policy, [[]] * len(SPLIT)) == plain
+    assert decode_after(made, alone, [[]] * len(SPLIT)) == plain
     for name in (Before([7, 9]), Before([7, 9], [8])):  # of the source alone, and of both sides
-        assert decode_after(made, SPLIT, SUBWORDS, GREEDY, policy, [[name]] * len(SPLIT)) != plain
+        assert decode_after(made, alone, [[name]] * len(SPLIT)) != plain
 
 
 def test_the_newest_whole_sentences_are_held() -> None:

@@ -17,10 +17,12 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding import own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.search import GREEDY
 from simulmt.decoding.stream_instance import Boundary
 from simulmt.live.interpreter import END, Event, print_events, print_translation
 from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.models.model import Model
+from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.scoring.stream_decoder import decode_streams
 
 
@@ -59,7 +61,7 @@ def test_events_are_what_evaluate_decodes(mechanism: str, cut: str) -> None:
     ends = 0
     for seed in range(2):
         model = a_model(mechanism, seed=seed)
-        for found in decode_streams(model, split, subwords, CUTS[cut]):
+        for found in decode_streams(model, SplitDecoder(split, subwords, 500, GREEDY), CUTS[cut]):
             words = found.text.split()
             events = told(model, cut, [*words[:5], END, *words[5:], END, END])
             written = [event for event in events if event.action == "WRITE"]
@@ -93,7 +95,7 @@ def test_a_word_without_subwords_is_read_as_unknown(
 
         with monkeypatch.context() as patch:
             patch.setattr(Subwords, "encode", encode)
-            found = decode_streams(model, split, subwords, CUTS[cut])
+            found = decode_streams(model, SplitDecoder(split, subwords, 500, GREEDY), CUTS[cut])
             return found, told(model, cut, found[0].text.split())
 
     found, events = streams([])

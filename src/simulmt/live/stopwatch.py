@@ -1,7 +1,6 @@
 """A split translated word by word with a stopwatch, for computation-aware latency."""
 
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +10,11 @@ from simulmt.decoding.instance import Instance
 from simulmt.live.translator import Translator
 from simulmt.scoring.scores import Computing
 from simulmt.scoring.split_decoder import write_down
+from simulmt.system.console import watch
 
 
 def translate_timed(
-    translator: Translator,
-    split: Split,
-    word_ms: float,
-    watch: Callable[[list[int]], Iterable[int]] = iter,
+    translator: Translator, split: Split, word_ms: float
 ) -> tuple[list[Instance], Computing]:
     """Translate a split word by word.
 
@@ -25,7 +22,6 @@ def translate_timed(
         translator: translates one sentence at a time.
         split: the sentences.
         word_ms: duration of a source word, in milliseconds.
-        watch: wraps the loop over sentences, to show its progress.
 
     Returns:
         The instances and the computing time of a source word, where the end of the sentence counts
@@ -35,7 +31,7 @@ def translate_timed(
     if len(split):  # warms up: what is loaded once is not measured
         _translate(translator, split, 0, word_ms)
     instances, computing = [], list[float]()
-    for index in watch([*range(len(split))]):
+    for index in watch(range(len(split))):
         instance, times = _translate(translator, split, index, word_ms)
         instances.append(instance)
         computing += times

@@ -76,23 +76,21 @@ def _decoded(
     model: Model, decoder: SplitDecoder, sentences: str, cut: str, history: bool
 ) -> list[StreamInstance]:
     """Return the translated documents."""
-    split, subwords, policy = decoder.split, decoder.subwords, decoder.policy
+    split = decoder.split
     if sentences == STREAM:
-        chosen = cut_of(cut, model, policy)
+        chosen = cut_of(cut, model, decoder.policy)
         if decoder.search.beam > 1:
             raise UserError(
                 f"beam={decoder.search.beam} with sentences={STREAM}, whose drafts are greedy: "
                 "leave out beam"
             )
-        return decode_streams(model, split, subwords, chosen, policy, watch)
+        return decode_streams(model, decoder, chosen)
     if sentences == PUNCTUATION:
         split = resegmented(split, at_punctuation)
     elif sentences != LINES:
-        split = as_in(split, Path(sentences).expanduser(), subwords.writing.source)
-    if history:
-        how = decoder.search, policy
-        return joined(split, decode_after(model, split, subwords, *how, watch=watch))
-    return joined(split, replace(decoder, split=split)(model, watch))
+        split = as_in(split, Path(sentences).expanduser(), decoder.subwords.writing.source)
+    decoder = replace(decoder, split=split)
+    return joined(split, decode_after(model, decoder) if history else decoder(model, watch))
 
 
 def print_figures(scores: dict[str, Figures]) -> None:

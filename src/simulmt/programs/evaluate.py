@@ -120,17 +120,14 @@ def _decoded(
     options: EvaluateOptions, model: Model, decoder: SplitDecoder
 ) -> tuple[list[Instance], Computing | None]:
     """Return the decoded sentences, and with `word_ms` the computing times."""
-    split, subwords, policy = decoder.split, decoder.subwords, decoder.policy
     if options.context:
-        before = read_context(options.context, len(split), subwords)
+        before = read_context(options.context, len(decoder.split), decoder.subwords)
         if cut := sum(len(held(model, own)) < len(own) for own in before):
             say(f"{cut:,} contexts exceed data.history={model.history}: oldest parts left out")
-        how = decoder.search, policy, before
-        return decode_after(model, split, subwords, *how, watch=watch), None
+        return decode_after(model, decoder, before), None
     if options.word_ms:
-        device = model.begins.device
-        translator = Translator(model, subwords, device, policy, decoder.search)
-        return translate_timed(translator, split, options.word_ms, watch)
+        how = decoder.subwords, model.begins.device, decoder.policy, decoder.search
+        return translate_timed(Translator(model, *how), decoder.split, options.word_ms)
     return decoder(model, watch), None
 
 

@@ -1,43 +1,32 @@
 """Decodes sentences with given ends, each of which sees what precedes it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
-from simulmt.data.corpus import Split
-from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.by_policy import begin_sentence
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.policy import Policy
-from simulmt.decoding.search import Search
 from simulmt.models.model import Model
-from simulmt.scoring.split_decoder import write_down
+from simulmt.scoring.split_decoder import SplitDecoder, write_down
+from simulmt.system.console import watch
 
 _TOGETHER = 64
 
 
 def decode_after(
-    model: Model,
-    split: Split,
-    subwords: Tokenizer,
-    search: Search,
-    policy: Policy | None = None,
-    context: Sequence[Sequence[Before]] | None = None,
-    watch: Callable[[list[list[int]]], Iterable[list[int]]] = iter,
+    model: Model, decoder: SplitDecoder, context: Sequence[Sequence[Before]] | None = None
 ) -> list[Instance]:
     """Translate a split, each sentence after what precedes it, which is not scored or counted.
 
     Args:
         model: the translation model, on any device.
-        split: the sentences; without `context`, those of documents.
-        subwords: the model's vocabulary.
-        search: how drafts of a policy are made.
-        policy: commits words of drafts; None for the model's own decision, which is greedy.
+        decoder: the sentences, without `context` those of documents, and the policy; the model's
+            own decision is greedy.
         context: what precedes each sentence; None for the sentences before it in its document, with
             the translations that the model has written.
-        watch: wraps the loop over batches, to show its progress.
     """
+    split, subwords, how = decoder.split, decoder.subwords, (decoder.policy, decoder.search)
     turns: Iterable[Iterable[int | None]] = [range(len(split))]
     before = [[*parts] for parts in context or ()]
     if context is None:  # the sentences of a document share a list, which grows
@@ -48,7 +37,7 @@ def decode_after(
     for batch in watch([turn[n : n + size] for turn in rows for n in range(0, len(turn), size)]):
         words = [[*map(subwords.encode, split.sources[row].split())] for row in batch]
         pasts = [past_of(model, held(model, before[row])) for row in batch]
-        streams: list[Any] = [begin_sentence(model, policy, search, past=past) for past in pasts]
+        streams: list[Any] = [begin_sentence(model, *how, past=past) for past in pasts]
         for arriving in zip_longest(
             *([*own, [model.vocabulary.eos]] for own in words), fillvalue=[]
         ):

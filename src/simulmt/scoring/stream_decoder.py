@@ -1,6 +1,6 @@
 """Decodes documents, as streams or sentence by sentence, into what their log holds."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -10,43 +10,35 @@ from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.document import Cut, DocumentStream, TranslatedSegment
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.policy import Policy
 from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.decoding.writing import WORDS, Writing, as_written, unspaced
 from simulmt.models.model import Model
 from simulmt.scoring import reference_document as reference
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.console import watch
 
 _TOGETHER = 64  # documents
 
 
 @torch.inference_mode()
-def decode_streams(
-    model: Model,
-    split: Split,
-    subwords: Tokenizer,
-    cut: Cut,
-    policy: Policy | None = None,
-    watch: Callable[[range], Iterable[int]] = iter,
-) -> list[StreamInstance]:
+def decode_streams(model: Model, decoder: SplitDecoder, cut: Cut) -> list[StreamInstance]:
     """Decode the documents of a split as streams.
 
     Args:
         model: the translation model, on any device.
-        split: the sentences of documents; their ends are not told.
-        subwords: the model's vocabulary.
+        decoder: the sentences of documents, whose ends are not told, and the policy.
         cut: says where a segment ends in the source.
-        policy: commits words of drafts; None for the model's own decision.
-        watch: wraps a count of the words, to show the progress.
 
     Returns:
         The documents, in their order.
     """
+    split, subwords = decoder.split, decoder.subwords
     unk, eos, words = [model.vocabulary.unk], [model.vocabulary.eos], dict[str, list[list[int]]]()
     for name in split.documents:
         text = source_of(split, name).split()  # a word without subwords counts, too
         words[name] = [*(subwords.encode(word) or unk for word in text), eos]
     progress = iter(watch(range(sum(map(len, words.values())))))
-    streams = {name: DocumentStream(model, cut, policy) for name in words}
+    streams = {name: DocumentStream(model, cut, decoder.policy) for name in words}
     names = sorted(words, key=lambda name: len(words[name]))
     for first in range(0, len(names), _TOGETHER):
         batch = names[first : first + _TOGETHER]
