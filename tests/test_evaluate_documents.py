@@ -28,7 +28,7 @@ from simulmt.saved import checkpoint
 from simulmt.system.disk import read_json
 from small_runs import LONGER, TINY, configuration
 
-SIZE = 8  # sentences of a document
+SIZE = 5  # sentences of a document
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 def texts(tmp_path_factory) -> Path:
     """Documents whose sources have neither marks nor capitals."""
     folder = tmp_path_factory.mktemp("documents")
-    for name, split in verbfinal(1, 300, 21, 23).splits.items():
+    for name, split in verbfinal(1, 300, 12, 12).splits.items():
         words = [[w for w in line.lower().split() if w not in {".", ","}] for line in split.sources]
         for language, lines in (("de", map(" ".join, words)), ("en", split.targets)):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
@@ -193,7 +193,7 @@ def test_what_precedes_a_sentence_comes_from_a_file_or_its_document(trained, tex
         first = plain[SIZE * number].prediction.split()
         assert document.prediction.split()[: len(first)] == first
     (tmp_path / "short").write_text("a\n")
-    with pytest.raises(UserError, match=r"context=.*short has 1 lines but the text has 23"):
+    with pytest.raises(UserError, match=r"context=.*short has 1 lines but the text has 12"):
         evaluated(trained, "", f"context={tmp_path / 'short'}")
 
 

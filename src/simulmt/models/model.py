@@ -42,11 +42,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
-    compiles: ClassVar[bool] = False
-    """True if `torch.compile` speeds up `encode` and `decode`, which do not loop over tokens."""
-    recomputes: ClassVar[bool] = False
-    """True if the model has `recompute_layers`."""
-
+    loops: ClassVar[bool] = True
+    """True if `encode` or `decode` loops over tokens; others can be compiled and recomputed."""
     takes_several_states: ClassVar[bool] = False
     """True if the decoder can take a target token in several states."""
 

@@ -83,8 +83,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     """
 
     usual_beam: ClassVar[int] = 5
-    compiles: ClassVar[bool] = True
-    recomputes: ClassVar[bool] = True
+    loops: ClassVar[bool] = False
     takes_several_states: ClassVar[bool] = True
 
     def __init__(

@@ -1,6 +1,7 @@
 """`evaluate.py`: score a trained model on a split of its data, or on any other pair of files."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -27,7 +28,7 @@ from simulmt.models.model import Model
 from simulmt.options import construct
 from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.context import read_context
-from simulmt.programs.documents import evaluate_documents
+from simulmt.programs.documents import TOLD, evaluate_documents
 from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain
@@ -137,6 +138,9 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     Raises:
         UserError: there is no such text, or an evaluation of other text has its name.
     """
+    own = options.sentences
+    if own and own not in TOLD and not Path(own).expanduser().is_file():
+        raise UserError(f"sentences={own} is no file; give one, or one of {', '.join(TOLD)}")
     chosen = options.split, options.source, options.target, options.data_root
     files, split = read_text(trained, *chosen)
     split = with_documents(split, options.documents) if options.documents else split

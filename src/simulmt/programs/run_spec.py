@@ -162,10 +162,8 @@ def _check_together(
             f"{first_end:,} updates, but objective.hold={objective.hold} + objective.warmup="
             f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower it or train on"
         )
-    needed = {"compile": (plan.compile, model.compiles)}
-    needed["recompute"] = (plan.recompute, model.recomputes)
-    for option, (asked, able) in needed.items():
-        if asked and not able:
+    for option, asked in {"compile": plan.compile, "recompute": plan.recompute}.items():
+        if asked and model.loops:
             raise UserError(
                 f"trainer.{option}=true with model.name={config.model['name']}, which loops over "
                 f"tokens: set trainer.{option}=false, or take model=transformer"

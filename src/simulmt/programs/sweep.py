@@ -88,7 +88,8 @@ def sweep_run(
         outcome = Outcome("failed", " ".join(str(error).split()), tries=0)
     seconds, name = round(time.monotonic() - began, 1), shown_name(words, folder)
     write_outcome(number, replace(outcome, seconds=seconds, folder=str(folder), name=name))
-    remove_empty([folder])  # of a rejected run
+    if outcome.outcome != "busy":
+        remove_empty([folder])  # of a rejected run
     say(": ".join(filter(None, [name, outcome.outcome, outcome.reason])))
     return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
 

@@ -11,6 +11,7 @@ from simulmt.analysis.runs.intervals import Resampled
 from simulmt.decoding.instance import Instance
 from simulmt.files.run_directory import Provenance, Training, Traits
 from simulmt.latency import ADDED
+from simulmt.parts.configuration import WEIGHTS
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
@@ -24,7 +25,6 @@ _OF_TRAINING = ("parameters", "updates")
 _COST = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
 _COST |= {key: key for key in ("seconds_since", "threads", "processes", "device")}
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
-WEIGHTS = ("lambda", "lambda_var")
 DIGEST = "data.digest"
 """Added to the options of a trained run: the starts of the SHA-256 of its text for training."""
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, takewhile
 
-from simulmt.analysis.runs.run import DIGEST, WEIGHTS, Run
+from simulmt.analysis.runs.run import DIGEST, Run
 from simulmt.options import SAME_RUN, is_below
+from simulmt.parts.configuration import WEIGHTS
 
 _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *(f"objective.{weight}" for weight in WEIGHTS))
 """Keys that are in no name; `Run.dials` has the weights."""
