@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from simulmt.errors import UserError
+from simulmt.system.cores import cores
 from simulmt.system.ending import end_with
-from simulmt.system.processes import cores
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -33,10 +33,10 @@ from simulmt.programs.provenance import provenance
 from simulmt.programs.teacher import load_offline
 from simulmt.saved.trained import Trained
 from simulmt.system.console import say
+from simulmt.system.cores import cores
 from simulmt.system.disk import read_json
 from simulmt.system.ending import CONTINUES, handle_signals, is_worker, launched
 from simulmt.system.memory import enough_memory
-from simulmt.system.processes import cores
 from simulmt.training.launch import reported, run_ranks
 
 RECORD = "distil.json"

@@ -1,6 +1,5 @@
-"""The processes of a run: their ranks, their gathered values, and the cores they may use."""
+"""The processes of a run: their ranks and their gathered values."""
 
-import os
 from typing import TypeVar
 
 from torch import distributed
@@ -21,8 +20,3 @@ def gather(value: T) -> list[T]:
     if len(values) > 1:
         distributed.all_gather_object(values, value)
     return values
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -24,8 +24,8 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from simulmt.errors import UserError
 from simulmt.system import ending
+from simulmt.system.cores import cores
 from simulmt.system.disk import describe_error
-from simulmt.system.processes import cores
 
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""

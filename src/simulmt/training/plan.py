@@ -8,7 +8,7 @@ from annotated_types import Ge
 
 from simulmt.errors import UserError
 from simulmt.options import Config, Count, Few, Natural
-from simulmt.system.processes import cores
+from simulmt.system.cores import cores
 from simulmt.training.lightning_arguments import check_arguments
 
 
