@@ -15,6 +15,8 @@ from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 
+STREAM, LINES, PUNCTUATION = TOLD = "model", "lines", "punctuation"
+"""What `sentences` can name: who ends a sentence, the model, the lines of the text or its marks."""
 TOLERANCE = 0.5
 """Nats by which a prefix may explain a translation worse than the prefix that explains it best."""
 
@@ -58,6 +60,18 @@ def read_until(model: Model, words: Words, written: Hypothesis, past: Past | Non
 
 CUTS: Mapping[str, Cut] = {"pointer": pointed, "likelihood": explained, "reading": read_until}
 """What `cut` can name."""
+
+
+def check_cut(cut: str, sentences: str | None) -> None:
+    """Check the options `cut` and `sentences`.
+
+    Raises:
+        UserError: `cut` has no effect.
+    """
+    if cut != "pointer" and sentences != STREAM:
+        raise UserError(
+            f"cut={cut} has no effect without sentences={STREAM}: add it, or leave out cut"
+        )
 
 
 def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from simulmt.data.resegmented import as_in, at_punctuation, resegmented
-from simulmt.decoding.cuts import cut_of
+from simulmt.decoding.cuts import LINES, PUNCTUATION, STREAM, cut_of
 from simulmt.decoding.stream_instance import StreamInstance
 from simulmt.decoding.writing import unspaced
 from simulmt.errors import UserError
@@ -19,21 +19,6 @@ from simulmt.scoring.stream_oracle import oracle_scores
 from simulmt.scoring.stream_score import score_streams
 from simulmt.system.console import say, watch
 from simulmt.system.disk import write_json
-
-STREAM, LINES, PUNCTUATION = TOLD = "model", "lines", "punctuation"
-"""Who ends a sentence: the model, the lines of the split, or punctuation; else a file."""
-
-
-def check_cut(cut: str, sentences: str | None) -> None:
-    """Check the options `cut` and `sentences`.
-
-    Raises:
-        UserError: `cut` has no effect.
-    """
-    if cut != "pointer" and sentences != STREAM:
-        raise UserError(
-            f"cut={cut} has no effect without sentences={STREAM}: add it, or leave out cut"
-        )
 
 
 def evaluate_documents(

@@ -16,6 +16,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import with_documents
 from simulmt.data.recognised import as_recognised
+from simulmt.decoding.cuts import TOLD
 from simulmt.decoding.history import held
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import GREEDY
@@ -28,7 +29,7 @@ from simulmt.models.model import Model
 from simulmt.options import construct
 from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.context import read_context
-from simulmt.programs.documents import TOLD, evaluate_documents
+from simulmt.programs.documents import evaluate_documents
 from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain

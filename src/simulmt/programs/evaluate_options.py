@@ -10,12 +10,12 @@ from simulmt.data.corpus import SPLITS
 from simulmt.data.sacrebleu_sets import PREFIX, is_test_set
 from simulmt.data.store import digest_of_file
 from simulmt.data.writing_options import BleuTokens
+from simulmt.decoding.cuts import STREAM, TOLD, check_cut
 from simulmt.errors import UserError
 from simulmt.files.run_directory import EVALUATION
 from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, is_folder_name
 from simulmt.parts.builders import other_policy
-from simulmt.programs.documents import STREAM, TOLD, check_cut
 from simulmt.programs.plain import Dials
 from simulmt.programs.texts import check_text, name_of_text
 from simulmt.saved import checkpoint

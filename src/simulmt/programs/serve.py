@@ -13,6 +13,7 @@ from annotated_types import Ge, Le
 from omegaconf import DictConfig
 from pydantic import AfterValidator
 
+from simulmt.decoding.cuts import STREAM, check_cut
 from simulmt.decoding.instance import texts_of
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.errors import UserError
@@ -22,7 +23,6 @@ from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, OneOrMany, construct, pick
 from simulmt.parts import LOADED
-from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint

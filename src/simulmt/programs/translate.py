@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from simulmt.data.text import normalise, text_lines
+from simulmt.decoding.cuts import STREAM, check_cut
 from simulmt.errors import UserError
 from simulmt.live import cascade, interpreter
 from simulmt.live.lines import LineTranslator
@@ -22,7 +23,6 @@ from simulmt.live.translator import LONGEST, Translator
 from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
-from simulmt.programs.documents import STREAM, check_cut
 from simulmt.programs.line_job import LineJob
 from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import Dials, plain
