@@ -36,7 +36,14 @@ TABLES = sorted(
 )
 
 # some rows have no quality
-OTHER_FIGURES = ("oracle.csv", "oracle/verbfinal.csv", "recorded.csv", "bases.csv")
+OTHER_FIGURES = (
+    "oracle.csv",
+    "oracle/verbfinal.csv",
+    "recorded.csv",
+    "bases.csv",
+    "lost_mass.csv",
+    "span.csv",
+)
 
 QUALITY = re.compile(r"(stream\w+_|longyaal_)?(BLEU(_one|_other|_dev)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
