@@ -27,7 +27,7 @@ setup: $(READY)  ## create the development environment .venv
 run: $(READY)  ## train on the embedded data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
-test: $(READY)  ## lint, types, import contracts, tests (about eleven minutes)
+test: $(READY)  ## lint, types, import contracts, tests (about twelve minutes)
 	$(MAKE) --jobs=2 checks units
 
 checks: lint type
