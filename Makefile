@@ -1,12 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test checks units test-slow faults lint type bench bench-gpu zoo notebook docs clean
+.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo notebook docs clean
 
 PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
 SITE := .venv-docs
-PYTEST := $(BIN)/python -m pytest -m "not slow"
+PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
 # files whose tests run with shapes checked (tests/shapes.py)
 SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying hmt
 
@@ -27,14 +27,9 @@ setup: $(READY)  ## create the development environment .venv
 run: $(READY)  ## train on the embedded data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
-test: $(READY)  ## lint, types, import contracts, tests (about twelve minutes)
-	$(MAKE) --jobs=2 checks units
-
-checks: lint type
+test: lint type $(READY)  ## lint, types, import contracts, tests (about twelve minutes)
+	$(PYTEST) $(SHAPES:%=--ignore=tests/test_%.py)
 	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
-
-units:
-	$(PYTEST) --numprocesses auto --maxprocesses 4 --dist loadfile $(SHAPES:%=--ignore=tests/test_%.py)
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow

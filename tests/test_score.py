@@ -225,6 +225,16 @@ def test_a_recording_may_have_dots_in_its_name(name, files):
     assert run(files, f"segmentation={files}/seg.json", texts=False)
 
 
+def test_scores_of_sentences_are_not_replaced(files):
+    (files / "scores.json").write_text('{"figures": {}}')
+    with pytest.raises(UserError, match="has the scores of sentences"):
+        run(files, f"to={files}/scores.json")
+    assert "streaming" in run(files), "beside them"
+    run_again = files / "new" / "streams.json"
+    run(files, f"to={run_again}")
+    assert "streaming" in json.loads(run_again.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 def test_ids_of_documents_are_lines_beside_the_text(ending, tmp_path):
     path, text = tmp_path / f"x.docid{ending}", b"a\na\nb\nc\n"

@@ -41,9 +41,9 @@ def lost_mass(run: Path, noise: bool) -> dict[str, object]:
         total.append(lost[batch.target_mask])
         late.append(lost[batch.target_mask & last])
     means = {"lost": torch.cat(total).mean().item(), "lost_late": torch.cat(late).mean().item()}
-    options = trained.setup.mechanism["mass_preservation"], trained.setup.weights.get("lambda", 0)
-    own = dict(zip(("mass_preservation", "lambda"), options, strict=True))
-    return {"run": run.name, **own, "noise": noise, **means}
+    kept, weight = trained.setup.mechanism["mass_preservation"], trained.setup.weights.get("lambda")
+    own = {"run": run.name, "mass_preservation": kept, "lambda": weight or 0}
+    return {**own, "noise": noise, **means}
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from simulmt.scoring.conventions import STREAM_CONVENTIONS, check_bleu
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
 from simulmt.scoring.stream_score import Pair, score_streams
 from simulmt.system.console import say
-from simulmt.system.disk import check_writable, write_json
+from simulmt.system.disk import check_writable, read_json, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +99,8 @@ def score_documents(options: ScoreOptions) -> None:
     check_bleu(writing)
     place = (options.to or options.log.with_suffix(".scores.json")).absolute()
     check_writable(place.parent)
+    if place.exists() and "figures" in read_json(place):
+        raise UserError(f"{place} has the scores of sentences: choose another file with to=FILE")
     if options.segmentation:
         documents = read_segmentation(options.references, options.segmentation, writing)
     elif options.source and options.documents:
