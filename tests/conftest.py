@@ -7,11 +7,13 @@ Those that write into a run's folder copy it first.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jaxtyping
 import pytest
 import torch
 from filelock import FileLock
@@ -46,12 +48,23 @@ def trained_once(shared) -> Callable[..., Path]:
         with FileLock(f"{folder}.lock"):
             if not (folder / "test_scores.json").exists():
                 chosen = [*SMALL, *overrides, f"cache={shared / 'cache'}"]
-                with pytest.MonkeyPatch.context() as patch:  # others may want its picture
+                # others may want its picture; what trains it is checked elsewhere
+                with pytest.MonkeyPatch.context() as patch, unchecked():
                     patch.setattr(summary, "draw_path", path.draw_path)
                     train(configuration("train", *chosen), str(folder))
         return folder
 
     return run_of
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without checks of shapes, which make a training three times as long."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

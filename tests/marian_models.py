@@ -19,7 +19,7 @@ from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
 from simulmt.data.verbfinal import verbfinal
 
-SPLIT = verbfinal(1, 300, 21, 23).splits["train"]
+SPLIT = verbfinal(1, 300, 9, 11).splits["train"]
 AWKWARD = [
     "Der Mann schläft .",
     "½ Ⅷ ﬁ ´ a´b don´t …",

@@ -117,10 +117,12 @@ def test_documents_of_the_same_name_do_not_replace_others(trained, texts, tmp_pa
     folder = evaluated(trained, "mine-best-sentenceslines", *chosen)
     assert evaluated(trained, folder.name, *chosen) == folder
     log = (folder / "instances.log").read_bytes()
-    (tmp_path / "test.de").write_text(text["test.de"].replace("das", "der"))
-    with pytest.raises(UserError, match=r"sentenceslines is of other text: .* text=NAME"):
-        evaluated(trained, folder.name, *chosen)
-    assert (folder / "instances.log").read_bytes() == log
+    for side, old, new in (("de", "das", "der"), ("en", "the", "a")):
+        (tmp_path / f"test.{side}").write_text(text[f"test.{side}"].replace(old, new))
+        with pytest.raises(UserError, match=r"sentenceslines is of other text: .* text=NAME"):
+            evaluated(trained, folder.name, *chosen)
+        assert (folder / "instances.log").read_bytes() == log
+        (tmp_path / f"test.{side}").write_text(text[f"test.{side}"])
 
 
 def test_translate_tells_what_evaluate_decodes(trained, tmp_path, capsys, monkeypatch):

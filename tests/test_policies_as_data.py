@@ -50,7 +50,7 @@ def test_a_runs_own_log_gives_it_back(run: Path) -> None:
     ]
     with pytest.raises(UserError, match=r"use evaluate\.py, without word_ms"):
         evaluated(run, "policy=from_file", f"policy.file={log}", "word_ms=100")
-    with pytest.raises(UserError, match="has 23 sentences, the text 21"):
+    with pytest.raises(UserError, match="has 11 sentences, the text 9"):
         evaluated(run, "policy=from_file", f"policy.file={log}", "split=valid")
 
 

@@ -37,7 +37,7 @@ def copied(place: Path, to: Path) -> Path:
 def place(trained_once, tmp_path_factory) -> Path:
     """A folder with an exported model, `model`, that was evaluated on news, and the news."""
     folder = tmp_path_factory.mktemp("exported")
-    split = verbfinal(1, 300, 21, 23).splits["test"]
+    split = verbfinal(1, 300, 9, 11).splits["test"]
     for language, lines in (("de", split.sources), ("en", split.targets)):
         for name, count in (("news", 9), ("other", 5)):
             text = "".join(f"{line}\n" for line in lines[:count])
@@ -119,6 +119,13 @@ def test_one_of_several_texts_has_to_be_named(place, tmp_path):
     assert "on other, 5 test sentences" in (tmp_path / "report.html").read_text(encoding="utf-8")
     with pytest.raises(UserError, match="evaluated on news, other: choose with test=NAME"):
         report({**QUICK, "runs": place / "model", "test": "third"})
+
+
+def test_a_folder_for_transformers_has_to_be_imported(tmp_path):
+    write_json(tmp_path / "config.json", {"model_type": "marian"})
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UserError, match=r"in the format of transformers: `simulmt import`"):
+        report({**QUICK, "runs": tmp_path, "to": str(tmp_path)})
 
 
 def test_an_exported_model_and_its_run_have_one_test_set(place, trained_once, tmp_path):

@@ -42,7 +42,7 @@ def finished(trained_once) -> Path:
 
 @pytest.fixture(scope="module")
 def sources() -> list[str]:
-    return [*verbfinal(1, 300, 21, 23).splits["test"].sources[:8], *ODD]
+    return [*verbfinal(1, 300, 9, 11).splits["test"].sources[:8], *ODD]
 
 
 @pytest.fixture(scope="module")

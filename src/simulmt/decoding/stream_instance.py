@@ -39,6 +39,7 @@ class StreamInstance:
         boundaries: In the order in which they were written.
         text: The source words; empty if unknown.
         by_step: True if `elapsed` holds the computing time of the last step alone.
+        references: The reference of each sentence; empty if unknown.
 
     Raises:
         ValueError: the number of delays or times differs from the numbers of words and characters.
@@ -51,6 +52,7 @@ class StreamInstance:
     boundaries: tuple[Boundary, ...] = ()
     text: str = ""
     by_step: bool = False
+    references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         words, delays, times = len(self.words), len(self.delays), len(self.elapsed)

@@ -2,7 +2,7 @@
 
 Sentences have SimulEval's `instances.log`, with our own fields `subword_delays` and `before_end`
 for `policy=from_file`. Documents have the lines that OmniSTEval reads, with our own fields
-`boundaries`, `text` and `by_step`. SimulEval and OmniSTEval ignore our own fields.
+`boundaries`, `text`, `references` and `by_step`. SimulEval and OmniSTEval ignore our own fields.
 """
 
 import json

@@ -46,15 +46,19 @@ def evaluate_documents(
         )
     log = folder / INSTANCES
     texts = [unspaced(source_of(split, name), writing.source) for name in split.documents]
-    if log.exists() and [one.text for one in read_streams(log)] != texts:
+    references = [tuple(split.targets[n] for n in places) for places in split.documents.values()]
+    known = [*zip(texts, references, strict=True)]
+    if log.exists() and [(one.text, one.references) for one in read_streams(log)] != known:
         raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
-    instances = _decoded(model, decoder, sentences, cut, history)
-    pairs = [(segments_of(split, instance.source), instance) for instance in instances]
-    scores = score_streams(pairs, writing=writing) | oracle_scores(split)
+    decoded = _decoded(model, decoder, sentences, cut, history)
+    pairs = zip(decoded, references, strict=True)
+    instances = [replace(instance, references=own) for instance, own in pairs]
+    scored = [(segments_of(split, instance.source), instance) for instance in instances]
+    scores = score_streams(scored, writing=writing) | oracle_scores(split)
     write_streams(log, instances)
     write_json(folder / DOCUMENT_SCORES, scores)
     print_figures(scores)
-    say(f"{len(pairs):,} documents; log and scores: {folder}")
+    say(f"{len(scored):,} documents; log and scores: {folder}")
 
 
 def _decoded(

@@ -137,6 +137,8 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         UserError: the model was not evaluated on the text, or on several if none is named.
     """
     described = read_json(folder / files.CONFIG)
+    if "config" not in described:
+        raise UserError("in the format of transformers: `simulmt import` and evaluate it")
     config, manifest = described["config"], described["manifest"]
     places = sorted(folder.glob(f"{files.EVALUATION}/*/{files.EVALUATED}"))
     scores = [read_record(place, Scores) for place in places]
