@@ -91,6 +91,10 @@ def test_lists_are_other_systems(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for key in ("BLEU", "DAL"):
             column = next(column for column in found[name] if column.startswith(key))
             assert float(found[name][column]) == pytest.approx(float(figures[key]))
+    bare = [{key: value for key, value in one.items() if key != "src"} for one in acts]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, bare)))
+    report({"runs": runs, **QUICK, "others": others})
+    assert {row["folder"]: row for row in rows(runs / "curves.csv")} == found
     acts[0]["tgt"] = "another one"
     (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, acts)))
     with pytest.raises(UserError, match="index 0: the reference is 'another one'"):

@@ -38,8 +38,8 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["trainer.validate_every=4"], r"max_updates \(6\) is not a multiple of .*validate_every"),
         (["trainer.dal_range=[2,5]", "trainer.average=2"], "trainer.average=1"),
         (
-            ["trainer.patience=1", "trainer.validate_every=2"],
-            "trainer.patience=1 .* after 2 updates",
+            ["trainer.patience=1", "trainer.validate_every=2", "objective.warmup=4"],
+            "trainer.patience=1 .* after 4 updates",
         ),
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt"),
         (["init_from=nowhere"], "no checkpoint at init_from=nowhere: .*simulmt import"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from made_up import evaluate_run, make_run, make_scores
@@ -10,7 +11,9 @@ from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import curve_series
-from simulmt.scoring.scores import Text
+from simulmt.files.run_directory import SCORES
+from simulmt.scoring.scores import Scores, Text
+from simulmt.system.disk import read_record, write_json
 
 
 def decoded(run: Path, k: int, dal: float, **decoding) -> Path:
@@ -46,6 +49,18 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
     assert len(find_runs(tmp_path).left_out) == 1
     assert len(find_runs(tmp_path, decodings=False).runs) == 2
+
+
+def test_decodings_of_earlier_weights_are_left_out(tmp_path):
+    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
+    for k, digest in ((1, "now"), (5, "before it went on"), (7, None)):
+        decoded(run, k, k, sha256=digest)
+    scores = read_record(run / SCORES, Scores)
+    write_json(run / SCORES, replace(scores, decoding=replace(scores.decoding, sha256="now")))
+    found = find_runs(tmp_path)
+    assert [dict(each.turned) for each in found.runs] == [{"k": 1}, {}, {"k": 7}]
+    (reason,) = found.left_out
+    assert "k5-sha256 (of other weights" in reason
 
 
 def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):

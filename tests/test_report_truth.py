@@ -13,9 +13,11 @@ from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import by_seed, curve_series
+from simulmt.data.corpus import SPLITS
+from simulmt.decoding.writing import Writing
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
-from simulmt.files.run_directory import MANIFEST
+from simulmt.files.run_directory import MANIFEST, SCORES
 from simulmt.scoring.scores import Text
 from simulmt.system.disk import write_json
 
@@ -97,6 +99,35 @@ def test_texts_of_one_name_are_told_apart(tmp_path):
     report({"runs": tmp_path, **QUICK, "test": "other"})
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "on other, 5 test sentences" in page.text
+
+
+def test_different_tokenisers_are_not_compared(tmp_path):
+    for name, writing in (("a", Writing()), ("b", Writing(bleu="char"))):
+        run = make_run(tmp_path / name, "wait_k", {"mechanism.k": 3}, 60, 3)
+        write_json(run / SCORES, replace(make_scores(50, 3), writing=writing))
+    with pytest.raises(UserError, match=r"different tokenisers .*\(a by 13a, b by char\): choose"):
+        report({"runs": tmp_path, **QUICK})
+
+
+def test_development_sets_are_told_apart_by_their_text(tmp_path):
+    for name in ("a", "b"):
+        run = make_run(tmp_path / name, "wait_k", {"mechanism.k": 3}, 60, 3)
+        digests = {split: {"source_sha256": split, "target_sha256": ""} for split in SPLITS}
+        digests["valid"]["target_sha256"] = name
+        write_json(run / MANIFEST, {"splits": digests})
+        evaluate_run(run, "valid-best", make_scores(50, 3), split="valid")
+    with pytest.raises(UserError, match="were tested on different data"):
+        report({"runs": tmp_path, **QUICK, "test": "valid"})
+
+
+def test_a_linked_run_is_read_once(tmp_path):
+    make_run(tmp_path / "elsewhere" / "k3", "wait_k", {"mechanism.k": 3}, 60, 3)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a").symlink_to(tmp_path / "elsewhere" / "k3")
+    (tmp_path / "runs" / "b").symlink_to(tmp_path / "elsewhere" / "k3")
+    (tmp_path / "runs" / "loop").symlink_to(tmp_path / "runs")
+    (found,) = find_runs(tmp_path / "runs").runs
+    assert found.folder == "a"
 
 
 def test_points_are_named_once_and_single_ones_show_both_latencies(tmp_path, drawn):

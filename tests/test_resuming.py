@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
+from simulmt.training.callbacks import Patience
 from simulmt.training.resume import make_room, remedy
 from small_runs import LONGER, metrics, run, weights
 
@@ -119,6 +120,24 @@ def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cac
     checkpoint = finished / "checkpoints" / "last.ckpt"
     with pytest.raises(UserError, match=r"with other settings|data are not those"):
         run(tmp_path, cache, f"ckpt_path={checkpoint}", change)
+
+
+def test_other_settings_do_not_choose_among_the_checkpoints_of_a_folder(finished, tmp_path, cache):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    more = ["ckpt_path=last", "trainer.max_updates=9"]
+    with pytest.raises(UserError, match=r"lambda was 0\.2, is 0\.4.*add name=NEW"):
+        run(folder, cache, *more, "lambda=0.4")
+    assert (folder / "test_scores.json").exists()
+
+
+def test_patience_begins_anew_in_another_folder(tmp_path):
+    state = Patience(2, tmp_path).state_dict() | {"wait_count": 2, "best_score": torch.tensor(40.0)}
+    for waited in (0, 2):  # of another run, then of this one
+        patience = Patience(3, tmp_path)
+        patience.load_state_dict(state)
+        assert (patience.wait_count, patience.patience) == (waited, 3)
+        (tmp_path / "checkpoints").mkdir(exist_ok=True)
+        (tmp_path / "checkpoints" / "best.ckpt").touch()
 
 
 def test_a_finished_run_says_so_and_stays(finished, tmp_path, cache, capsys):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from simulmt.errors import UserError
 from simulmt.files import run_directory
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import Training, Traits, check_own
+from simulmt.files.run_directory import Training, Traits, check_own, run_of
 from simulmt.programs.outcome import Outcome
 from simulmt.system.disk import read_record, replacing, write_json
 
@@ -59,6 +60,13 @@ def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
     assert [row[0] for row in read_columns(tmp_path, "step", "a")] == [0, 2, 3]
     assert read_columns(tmp_path, "b", "a")[-1] == (5, 4)
     assert read_columns(tmp_path, "c") == []
+
+
+def test_a_checkpoint_may_be_named_inside_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.chdir(tmp_path / "checkpoints")
+    assert run_of(Path("best.ckpt")) == run_of(tmp_path / "checkpoints" / "best.ckpt") == tmp_path
+    assert run_of(tmp_path / "best.ckpt") is None
 
 
 @pytest.mark.parametrize("name", ["samples", "checkpoints", "wandb", "config.json", "metrics.csv"])

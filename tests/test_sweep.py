@@ -14,7 +14,9 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from simulmt.data.store import digest_of_file
 from simulmt.errors import UserError
+from simulmt.files.run_directory import Provenance
 from simulmt.programs import sweep
 from simulmt.programs.outcome import (
     SWEEP,
@@ -128,6 +130,14 @@ def test_two_failures_are_one_too_many_and_the_next_sweep_tries_again(tmp_path, 
     assert ended(tmp_path, config)[0].outcome == "resumed"
 
 
+def test_what_fails_after_it_has_begun_was_tried(tmp_path, child, monkeypatch):
+    child(2)
+    begun = iter([0, 1])
+    monkeypatch.setattr(sweep, "_begun_at", lambda folder: next(begun))
+    outcome, _ = ended(tmp_path, configuration("train"))
+    assert (outcome.outcome, outcome.tries) == ("failed", 1)
+
+
 def test_what_is_refused_is_not_tried_again(tmp_path, child):
     config, started = configuration("train"), child(2)
     outcome, _ = ended(tmp_path, config)
@@ -151,6 +161,17 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
     )
     changed = differences({"a": 1, "gone": 1, "cache": 1}, {"a": 1, "came": 2})
     assert changed == ["gone was 1, is None", "came was None, is 2"]
+
+
+def test_retrained_weights_of_init_from_are_other_settings(tmp_path):
+    start, folder = tmp_path / "start.ckpt", tmp_path / "run"
+    start.write_bytes(b"weights")
+    config = configuration("train", f"init_from={start}")
+    leave(folder, config, scores=True)
+    for digest, kind in ((digest_of_file(start), "finished"), ("that of other weights", "new")):
+        record = Provenance("", "", None, {}, "", "", init_sha256=digest)
+        write_json(folder / "provenance.json", record)
+        assert read_state(folder, plain(config)).kind == kind
 
 
 def test_half_written_files_are_not_taken_for_whole(tmp_path):

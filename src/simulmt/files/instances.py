@@ -103,8 +103,9 @@ def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
 def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:
     """Return the sentences of lists with `rw` or `policy` (`simulmt.decoding.recorded`).
 
-    Delays are clipped to the source's length. A list has a delay for each written word; a text with
-    a different number of words is truncated or padded with `_`, with a warning.
+    Delays are clipped to the length of the source, if it is given. A list has a delay for each
+    written word; a text with a different number of words is truncated or padded with `_`, with a
+    warning.
 
     Raises:
         UserError: the file cannot be read, or a sentence is corrupt; the message has its number.
@@ -113,7 +114,7 @@ def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:
     for index, one in enumerate(read_recorded(path)):
         words, own = words_of(one.target, writing.target), spaced(one.source, writing.source)
         length = len(own.split())
-        count, delays = len(one.reads), tuple(min(read, length) for read in one.reads)
+        count, delays = len(one.reads), tuple(min(r, length or r) for r in one.reads)
         others += count != len(words)
         words = [*words[:count], *["_"] * (count - len(words))]
         texts = (own, spaced(one.reference, writing.target), " ".join(words))

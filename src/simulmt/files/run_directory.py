@@ -5,7 +5,7 @@ A run keeps everything in one folder. Every file of that folder is named here an
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,9 +136,18 @@ def remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def is_set_aside(place: Path, folder: Path) -> bool:
-    """Return True if a place below a folder belongs to a run that has made room for another."""
-    return any(map(SET_ASIDE.search, place.relative_to(folder).parts))
+def folders_in(folder: Path) -> Iterator[Path]:
+    """Yield a folder and all below it, also those that links lead to, each once.
+
+    Runs that have made room for another are left out.
+    """
+    seen = set[str]()
+    for place, below, _ in os.walk(folder, followlinks=True):
+        new = (real := os.path.realpath(place)) not in seen
+        below[:] = sorted(name for name in below if new and not SET_ASIDE.search(name))
+        seen.add(real)
+        if new:
+            yield Path(place)
 
 
 def has_begun(folder: Path) -> bool:
@@ -192,4 +201,5 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 def run_of(checkpoint: Path) -> Path | None:
     """Return the directory of the run that a checkpoint file belongs to; None if there is none."""
-    return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None
+    place = checkpoint.absolute() if checkpoint.parent == Path() else checkpoint
+    return place.parents[1] if place.parent.name == CHECKPOINTS else None

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -25,8 +26,7 @@ def translate_timed(
 
     Returns:
         The instances and the computing time of a source word, where the end of the sentence counts
-        as a word. `Instance.elapsed` of a target word is in source words: those read when the word
-        was written, plus the computing time of the sentence until then.
+        as a word.
     """
     if len(split):  # warms up: what is loaded once is not measured
         _translate(translator, split, 0, word_ms)
@@ -44,12 +44,13 @@ def _translate(
 ) -> tuple[Instance, list[float]]:
     """Return the instance of a sentence, and the milliseconds that each read took."""
     translator.reset()
-    words = split.sources[index].split()
-    elapsed, times = list[float](), list[float]()
-    for count in range(1, len(words) + 2):
+    times = list[float]()
+    for word in (*split.sources[index].split(), None):
         started = time.perf_counter()
-        new = translator.read(words[count - 1] if count <= len(words) else None)
+        translator.read(word)
         times.append(1000 * (time.perf_counter() - started))
-        elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
     instance = write_down(index, split, translator.stream.written, translator.subwords)
-    return replace(instance, elapsed=tuple(elapsed)), times
+    spent, last = [0.0, *accumulate(times)], len(times)
+    reads = [d if n < instance.before_end else last for n, d in enumerate(instance.delays)]
+    pairs = zip(instance.delays, reads, strict=True)
+    return replace(instance, elapsed=tuple(d + spent[n] / word_ms for d, n in pairs)), times

@@ -27,7 +27,7 @@ from simulmt.live.lines import LineTranslator
 from simulmt.options import Config, Count, Few, Tokens, construct
 from simulmt.parts.builders import pick_device
 from simulmt.programs.line_job import LineJob
-from simulmt.programs.lines import digest_of, line_search
+from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.teacher import load_offline
@@ -168,7 +168,7 @@ class Distillation:
         """The lines, and what decides their translations apart from the machine."""
         source, target = self.train.sha256
         job = {
-            "teacher": digest_of(self.teacher),
+            "teacher": self.teacher.digest,
             "kind": self.options.kind,
             "k": self.translator.k,
             **asdict(self.translator.search),

@@ -94,7 +94,7 @@ def _evaluate(options: EvaluateOptions) -> None:
         return
     instances, computing = _decoded(options, model, decoder)
     decoding = replace(
-        Decoding.by(search, trained.path, options.named),
+        Decoding.by(search, trained.path, options.named, trained.digest),
         dials=options.dial,
         word_ms=options.word_ms,
         policy=other_policy(options.policy),

@@ -1,10 +1,5 @@
-"""What the programs that translate lines share: their search, and the digest of their model."""
+"""The search of the programs that translate lines."""
 
-import hashlib
-
-import torch
-
-from simulmt.data.store import digest
 from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
@@ -41,13 +36,3 @@ def line_search(
             "out, or set beam to 2 or more (for a model that reads the whole sentence first)"
         )
     return search
-
-
-def digest_of(trained: Trained) -> str:
-    """Return the SHA-256 in hex of a model, its subwords and its weights."""
-    state = hashlib.sha256()
-    for name, value in sorted(trained.weights.items()):
-        state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
-    parts = [trained.setup.model, trained.setup.mechanism]
-    return digest([parts, trained.subwords.digest, state.hexdigest()])

@@ -16,8 +16,9 @@ from subprocess import DEVNULL, SubprocessError, check_output
 import torch
 
 from simulmt.data.store import digest_of_file
-from simulmt.files.run_directory import WEIGHTS, Provenance
+from simulmt.files.run_directory import Provenance
 from simulmt.programs.cli import COMMAND
+from simulmt.saved.checkpoint import weights_file
 
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
@@ -35,7 +36,7 @@ def provenance(
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
     versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
-    weights = start / WEIGHTS if start and start.is_dir() else start
+    weights = weights_file(start) if start else None
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),

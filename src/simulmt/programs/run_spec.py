@@ -154,7 +154,8 @@ def _check_together(
             "decisions have no gradient: set lambda=0 and lambda_var=0, or choose a mechanism with "
             "learned heads, such as mma_il"
         )
-    first_end = min(plan.max_updates, (plan.patience or plan.max_updates) * plan.validate_every)
+    validations = plan.max_updates if plan.patience is None else plan.patience + 1
+    first_end = min(plan.max_updates, validations * plan.validate_every)  # the first one improves
     if not objective.at_full_weight(first_end - 1):
         patience = "" if plan.patience is None else f" and trainer.patience={plan.patience}"
         raise UserError(

@@ -13,7 +13,7 @@ from simulmt.files.run_directory import (
     INSTANCES,
     SCORES,
     SEGMENTS,
-    is_set_aside,
+    folders_in,
 )
 from simulmt.options import FolderName, pick
 from simulmt.scoring.conventions import CONVENTIONS
@@ -92,11 +92,8 @@ def _logs(folder: Path) -> list[Path]:
     Raises:
         UserError: there is none.
     """
-    logs = [
-        path
-        for path in sorted(folder.rglob(INSTANCES))
-        if not is_set_aside(path, folder) and not (path.parent / DOCUMENT_SCORES).exists()
-    ]
+    places = (p for p in folders_in(folder) if not (p / DOCUMENT_SCORES).exists())
+    logs = [log for place in places if (log := place / INSTANCES).is_file()]
     if not logs:
         raise UserError(f"runs={folder} has no {INSTANCES} of sentences: choose a folder with runs")
     return logs

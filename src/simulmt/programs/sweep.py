@@ -145,7 +145,7 @@ def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     for tries in range(1, options.retries + 2):
         status, reason = _start(folder, [*words, *["ckpt_path=last"] * (state.kind == "half")])
         if status == BAD_INPUT:  # trying again would not help
-            return Outcome("failed", reason, tries - 1)
+            return Outcome("failed", reason, tries - (_begun_at(folder) == before))
         if status:
             reasons.append(f"try {tries} failed: {reason}")
         if _begun_at(folder) != before:  # or the run there is an earlier one

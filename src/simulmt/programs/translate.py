@@ -24,7 +24,7 @@ from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
 from simulmt.programs.line_job import LineJob
-from simulmt.programs.lines import digest_of, line_search
+from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -147,7 +147,7 @@ def translate_lines(
             print(*translate(lines[first : first + block]), sep="\n", flush=True)
         return
     decisions = {
-        "model": digest_of(trained),
+        "model": trained.digest,
         "input": sha256("\n".join(lines).encode()).hexdigest(),
         "policy": options.policy,
         "dial": options.dial,

@@ -19,7 +19,7 @@ from simulmt.data.manifest import Manifest
 from simulmt.data.subwords import SUBWORDS, Subwords, tokenizer_of
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
-from simulmt.files.run_directory import AVERAGE, BEST, is_exported, tested_checkpoint
+from simulmt.files.run_directory import AVERAGE, BEST, WEIGHTS, is_exported, tested_checkpoint
 from simulmt.options import Config
 from simulmt.parts import needed_by
 from simulmt.saved import exported
@@ -54,6 +54,12 @@ def load(place: Path, option: str = "checkpoint") -> Trained:
     files = {SUBWORDS: kept} if isinstance(kept, Tensor) else kept
     subwords = tokenizer_of({name: part.numpy().tobytes() for name, part in files.items()})
     return Trained.read(path, passport, subwords, _weights(checkpoint))
+
+
+def weights_file(place: Path) -> Path | None:
+    """Return the file with the weights of a trained model, as for `load`; None if there is none."""
+    path = place if place.is_file() or is_exported(place) else tested_checkpoint(place)
+    return path / WEIGHTS if path and path.is_dir() else path
 
 
 def load_subwords(place: Path) -> Tokenizer:

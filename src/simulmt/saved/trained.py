@@ -1,5 +1,6 @@
 """A trained model: its weights, configuration, subwords and manifest of the data."""
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -8,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 
+import torch
 from torch import Tensor, nn
 
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import Manifest, check_manifest, manifest
+from simulmt.data.store import digest
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Demands, Policy
@@ -79,6 +82,16 @@ class Trained:
                 f"{path} is corrupt, or from another version of simulmt ({error}); retrain or "
                 "export it again"
             ) from None
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 in hex of the model, its subwords and its weights."""
+        state = hashlib.sha256()
+        for name, value in sorted(self.weights.items()):
+            state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
+        parts = [self.setup.model, self.setup.mechanism]
+        return digest([parts, self.subwords.digest, state.hexdigest()])
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.

@@ -68,6 +68,8 @@ class Decoding:
         text: The files that were decoded instead of a split.
         context: The file of what preceded the sentences.
         weights: Rounded or not.
+        sha256: The digest of the model; None in records of earlier versions. A run that resumes
+            has another one.
     """
 
     checkpoint: str
@@ -80,12 +82,13 @@ class Decoding:
     text: Text | None = None
     context: str | None = None
     weights: Precision = "float32"
+    sha256: str | None = field(default=None, compare=False)
 
     @classmethod
-    def by(cls, search: Search, checkpoint: Path, split: str) -> "Decoding":
+    def by(cls, search: Search, checkpoint: Path, split: str, sha256: str) -> "Decoding":
         """Return the decoding by a search; greedy decoding has no length penalty."""
         penalty = None if search.beam == 1 else search.length_penalty
-        return cls(checkpoint.stem, split, search.beam, penalty)
+        return cls(checkpoint.stem, split, search.beam, penalty, sha256=sha256)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import nn
 
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import SAMPLES, STEP, TRAINING, Training
+from simulmt.files.run_directory import BEST, SAMPLES, STEP, TRAINING, Training
 from simulmt.options import Config, flat_options
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
@@ -115,15 +115,25 @@ class TrainingRecord(pl.Callback):
 
 
 class Patience(EarlyStopping):
-    """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
+    """Lightning's early stopping; a run that has stopped early stops again when it resumes.
+
+    Args:
+        patience: the validations without improvement.
+        folder: the run directory.
+    """
+
+    def __init__(self, patience: int, folder: Path) -> None:
+        super().__init__("valid/selection", mode="max", patience=patience)
+        self._best = folder / BEST
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
     def load_state_dict(self, state_dict: dict[str, object]) -> None:
-        """Restore the state, except the patience, which the configuration gives."""
-        super().load_state_dict(state_dict | {"patience": self.patience})
+        """Restore the state, if it is of this folder; the configuration gives the patience."""
+        if self._best.is_file():
+            super().load_state_dict(state_dict | {"patience": self.patience})
 
 
 @dataclass(eq=False)

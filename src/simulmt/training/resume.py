@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from simulmt.data.manifest import Manifest, check_manifest
+from simulmt.data.store import digest_of_file
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.options import SAME_RUN, Config, convert, flat_options, is_below
 from simulmt.parts import needed_by
-from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.parts.configuration import WEIGHTS
+from simulmt.saved.checkpoint import read_checkpoint, weights_file
 from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
 from simulmt.system.lock import alone, lock_of
@@ -23,6 +25,8 @@ LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
+_CHOOSE = ("objective", *WEIGHTS)
+"""The options by which, besides `trainer.dal_range`, the best checkpoint of a folder is chosen."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,9 @@ def read_state(folder: Path, config: Config) -> RunState:
             for module, now in needed_by(config).items()
             if then.get(module) != now
         ]
+        start = weights_file(Path(config["init_from"])) if config.get("init_from") else None
+        if start and provenance and digest_of_file(start) != provenance.init_sha256:
+            changed.append(f"the weights in init_from={config['init_from']}")
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
         if files.is_finished(folder):
@@ -141,6 +148,12 @@ def check_resume(
             f"ckpt_path={path} was trained with other settings ({', '.join(changed)}); give the "
             "options of the checkpoint, or start from its weights with init_from"
         )
+    changed = differences(*map(_choice, (before["config"], config)))
+    if changed and is_own(path, folder):
+        raise UserError(
+            f"ckpt_path={path} with other settings ({', '.join(changed)}), but {folder} has the "
+            "best checkpoint by the earlier ones: add name=NEW to continue in a new folder"
+        )
     if not checkpoint.get("optimizer_states"):
         raise UserError(
             f"ckpt_path={path} holds only weights, so training cannot resume from it; give "
@@ -154,6 +167,12 @@ def check_resume(
             "`simulmt evaluate`"
         )
     return step
+
+
+def _choice(config: Config) -> Config:
+    """Return the options by which the best checkpoint is chosen."""
+    dal_range = config["trainer"].get("dal_range")
+    return {"trainer": {"dal_range": dal_range}, **{name: config.get(name) for name in _CHOOSE}}
 
 
 def is_own(path: Path, folder: Path) -> bool:

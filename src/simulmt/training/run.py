@@ -91,7 +91,7 @@ def _callbacks(
         ProgressLines(each_minute=not bar),
     ]
     if plan.patience is not None:
-        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
+        callbacks.append(Patience(plan.patience, folder))
     if bar:
         callbacks.append(TrainingBar())
     return callbacks

@@ -1,7 +1,6 @@
 """The finished runs of a folder, and their further decodings, read from their directories."""
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,18 +44,16 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     if not folder.is_dir():
         raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
     listed, seen = RunList(), dict[tuple[bytes, ...], str]()
-    for place, below, inside in os.walk(folder):
-        here, text = Path(place), test
-        below[:] = sorted(name for name in below if not files.SET_ASIDE.search(name))
-        wanted = here == folder or (test is not None and files.EVALUATION in below)
+    for here in files.folders_in(folder):
+        text = test
+        wanted = here == folder or (test is not None and (here / files.EVALUATION).is_dir())
         exported = wanted and files.is_exported(here)
-        if not (exported or files.has_begun(here) or files.SCORES in inside):
+        if not (exported or files.has_begun(here) or (here / files.SCORES).exists()):
             continue
-        below[:] = [name for name in below if name != files.EVALUATION]
         try:
             name = here.relative_to(folder).as_posix()
             run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
-            if run.training and files.INSTANCES in inside:
+            if run.training and (here / files.INSTANCES).exists():
                 record = tuple((here / file).read_bytes() for file in _OF_COPY)
                 if (first := seen.setdefault(record, name)) != name:
                     raise UserError(f"a copy of {first}")
@@ -84,7 +81,7 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """Return the runs of a folder.
 
     Raises:
-        UserError: there is none, or not all were tested on the same sentences.
+        UserError: there is none, or not all were tested on the same sentences with the same BLEU.
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
@@ -98,6 +95,13 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         remedy = "choose with runs=FOLDER or test=NAME, or delete the older evaluations"
         tested = f"runs={folder} were tested on different data: {'; '.join(sets.values())}"
         raise UserError(f"{tested}; {remedy} (train.py name=NAME starts a sweep in a new folder)")
+    writings = {run.scores.writing: run for run in listed.runs}
+    if len(writings) > 1:
+        found = ", ".join(f"{run.folder} by {writing.bleu}" for writing, run in writings.items())
+        raise UserError(
+            f"runs={folder} have the BLEU of different tokenisers or characters ({found}): choose "
+            "with runs=FOLDER; data.bleu sets the tokeniser of a run, bleu= that of an evaluation"
+        )
     return listed.runs
 
 
@@ -108,15 +112,16 @@ def _read(here: Path, name: str) -> Run:
         reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
         raise UserError(f"not finished: no {files.SCORES}{reached}")
     manifest = read_json(here / files.MANIFEST)
-    train, test = _digests(manifest, "train"), _digests(manifest, "test")
+    train, splits = manifest["splits"]["train"], _splits(manifest)
     options = flat_options(read_json(here / files.CONFIG))
     run = Run(
         path=here,
         folder=name,
         home=name,
-        options={**options, DIGEST: train[0][:4] + train[1][:4]},
+        options={**options, DIGEST: train["source_sha256"][:4] + train["target_sha256"][:4]},
         scores=read_record(here / files.SCORES, Scores),
-        test_set="".join(test),
+        test_set=splits["test"],
+        splits=splits,
         traits=read_record(here / files.TRAITS, files.Traits),
         training=read_record(here / files.TRAINING, files.Training),
         provenance=files.read_provenance(here),
@@ -125,9 +130,16 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
-def _digests(manifest: Config, split: str) -> tuple[str, str]:
-    """Return the SHA-256 of the sources and of the targets of a split."""
-    return manifest["splits"][split]["source_sha256"], manifest["splits"][split]["target_sha256"]
+def _splits(manifest: Config) -> dict[str, str]:
+    """Return the SHA-256 of the sources and of the targets of each split."""
+    splits = manifest["splits"].items()
+    return {name: split["source_sha256"] + split["target_sha256"] for name, split in splits}
+
+
+def _digest(run: Run, text: str) -> str:
+    """Return the digest of the split that a text is, or else of the test set."""
+    name = text.removesuffix("_lowercased").removesuffix("_unpunctuated")
+    return run.splits.get(name, run.test_set)
 
 
 def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
@@ -151,7 +163,7 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         raise UserError(f"evaluated on {', '.join(texts)}: choose with test=NAME")
     same = [pair for pair in found if pair[1].split == test]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
-    mechanism = build_mechanism(Setup.of(config).mechanism)
+    mechanism, splits = build_mechanism(Setup.of(config).mechanism), _splits(manifest)
     learned = mechanism.learned and "lambda" in config
     run = Run(
         path=folder,
@@ -159,7 +171,8 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         home=name,
         options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        test_set="".join(_digests(manifest, "test")) if "test" in manifest["splits"] else "",
+        test_set=splits.get("test", ""),
+        splits=splits,
         traits=files.Traits(learned, mechanism.offline, mechanism.dials),
         provenance=files.read_provenance(folder),
     )
@@ -185,10 +198,13 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         if scores.writing != run.scores.writing:
             listed.left_out.append(f"{place.parent} (another tokeniser of BLEU)")
             continue
+        if run.training and not _same_weights(decoding, run.scores.decoding):
+            listed.left_out.append(f"{place.parent} (of other weights, before the run went on)")
+            continue
         if (turned, decoding.policy) in seen:
             continue
         seen.append((turned, decoding.policy))
-        own = run.test_set if test in (None, "test") else f"{run.test_set} {test}"
+        own = run.test_set if test in (None, "test") else f"{_digest(run, test)} {test}"
         yield replace(
             run,
             path=place.parent,
@@ -198,6 +214,11 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
             turned=turned,
             policy=decoding.policy,
         )
+
+
+def _same_weights(one: Decoding, other: Decoding | None) -> bool:
+    """Return True unless two decodings are known to be by different models."""
+    return other is None or None in (one.sha256, other.sha256) or one.sha256 == other.sha256
 
 
 def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:

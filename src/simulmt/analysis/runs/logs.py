@@ -90,7 +90,10 @@ def _matched(name: str, path: Path, theirs: Sequence[Instance], like: Run) -> li
             if text.split() not in ([], test.split()):
                 differ = f"the {key} is {text[:60]!r}, that of the test set {test[:60]!r}"
                 raise UserError(f"{where}, index {one.index}: {differ}; {remedy}")
-        log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
+        known = replace(one, index=ours.index, source=ours.source, reference=ours.reference)
+        if not one.source:  # a list, whose delays are not clipped yet
+            known = replace(known, delays=tuple(min(d, ours.source_length) for d in one.delays))
+        log.append(known)
     return log
 
 

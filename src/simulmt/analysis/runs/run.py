@@ -41,6 +41,7 @@ class Run:
         scores: The scores of the test set.
         traits: The kind of policy that the run trained.
         test_set: The digests of the test set's text; empty for an imported model.
+        splits: The digests of the text of each split of its data.
         training: Size, length and speed of the training; None for an exported model, and for
             another system, of which only the log is known.
         provenance: Where the training comes from; None if that is not known.
@@ -61,6 +62,7 @@ class Run:
     scores: Scores
     traits: Traits
     test_set: str = ""
+    splits: Mapping[str, str] = field(default_factory=dict)
     training: Training | None = None
     provenance: Provenance | None = None
     turned: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulmt.analysis.runs.run import Row
-from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION, is_set_aside
+from simulmt.files.run_directory import DOCUMENT_SCORES, EVALUATION, folders_in
 from simulmt.scoring.scores import Figures
 from simulmt.system.disk import read_record
 
@@ -15,11 +15,11 @@ def document_rows(folder: Path) -> list[Row]:
         UserError: a file of scores cannot be read.
     """
     rows = list[Row]()
-    for place in sorted(folder.rglob(f"{EVALUATION}/*/{DOCUMENT_SCORES}")):
-        if is_set_aside(place, folder):
+    for place in folders_in(folder):
+        if not (file := place / DOCUMENT_SCORES).is_file() or place.parent.name != EVALUATION:
             continue
-        scores = read_record(place, dict[str, Figures])
-        row: Row = {"folder": place.parent.relative_to(folder).as_posix()}
+        scores = read_record(file, dict[str, Figures])
+        row: Row = {"folder": place.relative_to(folder).as_posix()}
         for name, figures in scores.items():
             row |= {f"{name}_{figure}": score.value for figure, score in figures.items()}
         rows.append(row)
