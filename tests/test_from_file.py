@@ -77,6 +77,18 @@ def test_a_log_in_subwords_gives_the_own_decisions_back(name: str, kind: str) ->
     assert name == zoo.READS_ALL, "all was written at the end"
 
 
+def test_a_replay_of_hmt_leaves_later_states_open() -> None:
+    """Later tokens see what an earlier token's states read after it was written."""
+    for seed in range(12):
+        chosen = zoo.MECHANISMS["hmt"] | {"first_read": 1, "states": 6}
+        made = zoo.model(chosen, seed)
+        made.embedding.weight.data *= 0.3
+        source, mask = zoo.sentences(8, 10, seed)
+        own = greedy(made, source, mask, limit=lambda read: read + 4)
+        steps = [one.delays for one in own]
+        assert greedy(made, source, mask, limit=lambda read: read + 4, steps=steps) == own
+
+
 @pytest.mark.parametrize(
     ("policy", "name", "encoder", "search"),
     [

@@ -11,12 +11,13 @@ import zoo
 from simulmt.attention import Past
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import drafting, own_decision
+from simulmt.decoding import beam, drafting, own_decision
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.history import Before, held, past_of
-from simulmt.decoding.policies import HoldN
-from simulmt.decoding.search import GREEDY
+from simulmt.decoding.policies import HoldN, LocalAgreement
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.scoring.history_decoder import decode_after
@@ -156,6 +157,33 @@ def test_a_policy_sees_the_history(made: Model) -> None:
             source = [token for word in arriving(place)[:-1] for token in word]
             assert [*decoded[place].subword_delays] == [*stream.written.delays]
             before.append(Before(source, stream.written.tokens))
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "search"),
+    [
+        ("soft", HoldN(n=1), GREEDY),
+        ("soft", LocalAgreement(n=2), Search(3, 0.6)),
+        ("wait_k", HoldN(n=1), GREEDY),
+    ],
+)
+def test_drafts_after_unlike_histories_are_those_of_each_alone(
+    name: str, policy: Policy, search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (drafting, beam):
+        monkeypatch.setattr(module, "length_limit", lambda read: read // 2 + 6)
+    for seed in range(4):
+        model = zoo.model(zoo.options(name), seed, history=60, encoder="causal")
+        model.embedding.weight.data *= 0.3  # so that what it sees tells more than the last word
+        sides = [[tokens(1, n, seed + n)[0].tolist() for n in two] for two in ((3, 2), (9, 14))]
+        past = [None, *(past_of(model, [Before(*two)]) for two in sides)]
+        one, other = ([PolicyStream(model, policy, search, past=p) for p in past] for _ in "ab")
+        units = [tokens(len(past), 1 + n % 2, n + seed).tolist() for n in range(5)]
+        for words in (*units, [[zoo.EOS]] * len(past)):
+            PolicyStream.read_words(one, words)
+            for stream, word in zip(other, words, strict=True):
+                stream.read_word(word)
+            assert [stream.written for stream in one] == [stream.written for stream in other]
 
 
 @pytest.mark.parametrize("policy", [None, HoldN(n=1)])

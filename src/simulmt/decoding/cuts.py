@@ -97,8 +97,9 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
             "documents: choose sentences=lines, or train it (docs/streams.md)"
         )
     if name == "pointer" and model.boundary is None:
+        other = "reading" if model.mechanism.several_states else "likelihood"
         raise UserError(
-            "cut=pointer: the model was trained with model.boundaries=false; choose cut=likelihood"
+            f"cut=pointer: the model was trained with model.boundaries=false; choose cut={other}"
         )
     if name == "likelihood" and model.mechanism.several_states:
         raise UserError(

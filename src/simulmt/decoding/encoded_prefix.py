@@ -47,15 +47,21 @@ class EncodedPrefix:
 
 
 def grouped(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of prefixes of one model, in groups that take one pass for their next tokens."""
+    """The numbers of prefixes of one model, in groups that take one pass.
+
+    Args:
+        prefixes: the prefixes.
+        units: the next tokens of each; none to draft from it. A draft appends to the history of the
+            target without closing up what is padded, so histories of a group are of one length.
+    """
     groups = defaultdict[Hashable, list[int]](list)
     for number, (one, unit) in enumerate(zip(prefixes, units, strict=True)):
         size = max(len(one.tokens), SHORT).bit_length()
         begins = one.past is not None and one.decoder is None
         alone = number if begins or not one.model.joins else None
-        groups[len(unit), size, structure(one.encoder), structure(one.decoder), alone].append(
-            number
-        )
+        behind = one.past.target.shape[1] if one.past is not None and not unit else 0
+        states = structure(one.encoder), structure(one.decoder)
+        groups[len(unit), size, states, alone, behind].append(number)
     return [*groups.values()]
 
 

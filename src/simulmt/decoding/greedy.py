@@ -60,7 +60,10 @@ def greedy(
     while len(rows):
         if reads is not None:
             read = reads[rows, written.clamp(max=reads.shape[1] - 1)]
-            state = model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
+            never_waits = torch.ones_like(read, dtype=torch.bool)
+            if model.mechanism.several_states:  # those that read more are computed once they have
+                never_waits = read == mask.sum(1)[rows]
+            state = model.seen(state, read, never_waits)
         step = next_step(model, token, state)
         decision = decide(model.vocabulary, step, written, limit)
         continues = ~decision.ends

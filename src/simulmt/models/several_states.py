@@ -206,8 +206,9 @@ class StateChooser(nn.Module):
         plan = Plan(Stops(block.read[:, None]))
         x, layers, found = network.decoder.look(x, block.visible, state.layers, plan)
         last, read = (y[:, -self.recipe.states :] for y in (network.decoder_norm(x), block.read))
-        stops = self._stops(last, read, block)
-        chosen = torch.arange(len(token), device=token.device), stops.long().argmax(1)
+        stops, latest = self._stops(last, read, block), block.ready.sum(1).clamp(min=1) - 1
+        first = stops.long().argmax(1).where(stops.any(1), latest)  # the latest if reads are forced
+        chosen = torch.arange(len(token), device=token.device), first
         after = block.after._replace(latest=read[chosen])
         weights = [layer.weights[:, :, -self.recipe.states :].transpose(1, 2) for layer in found]
         return DecoderStep(

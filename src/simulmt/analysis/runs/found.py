@@ -45,7 +45,6 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
     listed, seen = RunList(), dict[tuple[bytes, ...], str]()
     for here in files.folders_in(folder):
-        text = test
         wanted = here == folder or (test is not None and (here / files.EVALUATION).is_dir())
         exported = wanted and files.is_exported(here)
         if not (exported or files.has_begun(here) or (here / files.SCORES).exists()):
