@@ -51,6 +51,17 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     assert len(find_runs(tmp_path, decodings=False).runs) == 2
 
 
+def test_drafts_by_a_beam_are_told_from_greedy_ones(tmp_path):
+    run = make_run(tmp_path / "run", "soft", {}, 90, 9)
+    scores = read_record(run / SCORES, Scores)
+    write_json(run / SCORES, replace(scores, decoding=replace(scores.decoding, beam=5)))
+    for beam in (1, 4, 5):
+        own = {"policy": {"name": "local_agreement", "n": 2}, "beam": beam}
+        evaluate_run(run, f"beam{beam}", make_scores(80 + beam, beam), **own)
+    found = [dict(one.turned) for one in find_runs(tmp_path).runs if one.policy]
+    assert found == [{}, {"beam": 4}, {"beam": 5}]
+
+
 def test_decodings_of_earlier_weights_are_left_out(tmp_path):
     run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
     for k, digest in ((1, "now"), (5, "before it went on"), (7, None)):

@@ -43,19 +43,24 @@ def results(
     if not is_first():
         return
     console.print(score_table({name: scores}))
-    for warning in residue(instances):
-        console.print(warning, markup=False, soft_wrap=True, style="yellow")
+    _warn_of_residue(instances)
     sample = instances[typical_places(instances)[0]]
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / PICTURE)
     say(f"checkpoint: {checkpoint}\nscores, {INSTANCES} and {PICTURE}: {folder}")
 
 
-def print_brief(scores: Scores, folder: Path) -> None:
-    """Print a line with the scores and their folder."""
+def print_brief(scores: Scores, instances: Sequence[Instance], folder: Path) -> None:
+    """Print a line with the scores and their folder, and warnings."""
     figures = scores["paper", "word"]
     latency = ", ".join(f"{name} {figures[name].form()}" for name in ("BLEU", "AL", "DAL"))
     say(f"{latency}: {folder}")
+    _warn_of_residue(instances)
+
+
+def _warn_of_residue(instances: Sequence[Instance]) -> None:
+    for warning in residue(instances):
+        console.print(warning, markup=False, soft_wrap=True, style="yellow")
 
 
 def further(scores: Scores) -> None:

@@ -27,7 +27,7 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import construct
-from simulmt.parts.builders import build_policy, other_policy, pick_device
+from simulmt.parts.builders import build_policy, pick_device
 from simulmt.programs.context import read_context
 from simulmt.programs.documents import evaluate_documents
 from simulmt.programs.evaluate_options import EvaluateOptions
@@ -97,7 +97,7 @@ def _evaluate(options: EvaluateOptions) -> None:
         Decoding.by(search, trained.path, options.named, trained.digest),
         dials=options.dial,
         word_ms=options.word_ms,
-        policy=other_policy(options.policy),
+        policy=options.decided_by,
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
         context=str(options.context) if options.context else None,
         weights=options.weights,
@@ -112,7 +112,7 @@ def _evaluate(options: EvaluateOptions) -> None:
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         name = " ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])
         _evaluated[name if name not in _evaluated else f"{name}, {folder}"] = scores
-        summary.print_brief(scores, folder)
+        summary.print_brief(scores, instances, folder)
     else:
         summary.results(name, scores, instances, trained.path, folder)
     summary.further(scores)

@@ -142,12 +142,17 @@ class EvaluateOptions:
         return self.scored + "_unpunctuated" * self.unpunctuated + "_lowercased" * self.lowercased
 
     @property
+    def decided_by(self) -> Config:
+        """The policy and its options; a file by its name and content."""
+        policy = other_policy(self.policy)
+        named = {"file": _named(Path(policy["file"]))} if policy.get("name") == "from_file" else {}
+        return {**policy, **named}
+
+    @property
     def changes(self) -> Config:
         """The options in which this decoding differs from the test after training."""
-        policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
+        policy = {("policy" if k == "name" else k): v for k, v in self.decided_by.items()}
         own = {name: getattr(self, name) for name in _SEARCH}
-        if policy.get("policy") == "from_file":
-            policy["file"] = _named(Path(policy["file"]))
         dials = {f"dial.{k}" if k in policy else k: v for k, v in self.dial.items()}
         policy = {f"policy.{k}" if k in _OWN else k: v for k, v in policy.items()}
         changed = {**policy, **dials, **own}

@@ -53,12 +53,13 @@ def score_with(options: WithOptions) -> None:
     reader = pick(READERS, options.reader or (name if name in READERS else "lines"), "reader")
     signature = f"{name}|model:{options.signature}" + "|negated:yes" * reader.negate
     words = check_command(options.command)
+    usual = next(filter(None, (_writing(path.parent) for path in logs)), WORDS)
     scored = 0
     for path in logs:
         check_writable(path.parent)
     for path in watch(logs, f"scoring with {name}"):
         try:
-            log = read_instances(path, _writing(path.parent))
+            log = read_instances(path, _writing(path.parent) or usual)
         except UserError as error:
             say(f"left out: {error}")
             continue
@@ -80,10 +81,10 @@ def score_with(options: WithOptions) -> None:
     say(f"kept beside each log in {SEGMENTS}/{name}.json: {signature}")
 
 
-def _writing(folder: Path) -> Writing:
-    """Return what a word is in the log of a run or of an evaluation."""
+def _writing(folder: Path) -> Writing | None:
+    """Return what a word is in the log of a run or of an evaluation; None for another system."""
     paths = [path for name in (SCORES, EVALUATED) if (path := folder / name).exists()]
-    return read_record(paths[0], Scores).writing if paths else WORDS
+    return read_record(paths[0], Scores).writing if paths else None
 
 
 def _logs(folder: Path) -> list[Path]:

@@ -237,9 +237,7 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
         return None  # another checkpoint, split or text, other weights, or a stopwatch
     dials = {**run.traits.dials, **own.dials}
     turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
-    if decoding.policy and decoding.beam == 1:  # the usual one
-        return turned
-    if decoding.beam != own.beam:
+    if decoding.beam != (1 if decoding.policy else own.beam):
         turned["beam"] = decoding.beam
     if decoding.length_penalty not in (None, own.length_penalty):
         turned["length_penalty"] = decoding.length_penalty
