@@ -191,7 +191,7 @@ def test_an_empty_context_changes_nothing_and_a_name_does(made: Model, policy) -
     alone = replace(ALL, policy=policy)
     plain = alone(made)
     assert decode_after(made, alone, [[]] * len(SPLIT)) == plain
-    for name in (Before([7, 9]), Before([7, 9], [8])):  # of the source alone, and of both sides
+    for name in (Before([7, 9]), Before([7, 9], [8]), Before([], [8, 9])):  # source, both, target
         assert decode_after(made, alone, [[name]] * len(SPLIT)) != plain
 
 

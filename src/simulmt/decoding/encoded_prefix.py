@@ -37,7 +37,7 @@ class EncodedPrefix:
     past: Past | None = None
 
     def __post_init__(self) -> None:
-        if self.past is not None:
+        if self.past is not None and self.past.source.shape[1]:  # else of the target alone
             with torch.inference_mode():
                 _, self.encoder = self.model.encode_next(self.past.source, None)
 
