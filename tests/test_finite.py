@@ -52,8 +52,9 @@ def test_a_run_ends_before_it_keeps_what_is_not_finite_and_resumes(tmp_path, cac
     kept = weights(tmp_path)
     assert all(value.isfinite().all() for value in kept.values())
     assert [row["step"] for row in metrics(tmp_path) if row["valid/BLEU"]] == ["2"]
-    run(tmp_path, cache, "ckpt_path=last")
-    assert not all(torch.equal(value, kept[name]) for name, value in weights(tmp_path).items())
+    following = tmp_path / "following"  # with another lambda
+    run(following, cache, f"ckpt_path={tmp_path / 'checkpoints' / 'last.ckpt'}")
+    assert not all(torch.equal(value, kept[name]) for name, value in weights(following).items())
 
 
 def test_an_update_that_is_not_finite_changes_nothing(tmp_path, cache):

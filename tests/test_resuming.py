@@ -125,7 +125,7 @@ def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cac
 def test_other_settings_do_not_choose_among_the_checkpoints_of_a_folder(finished, tmp_path, cache):
     folder = shutil.copytree(finished, tmp_path / "copy")
     more = ["ckpt_path=last", "trainer.max_updates=9"]
-    with pytest.raises(UserError, match=r"lambda was 0\.2, is 0\.4.*add name=NEW"):
+    with pytest.raises(UserError, match=r"lambda was 0\.2, is 0\.4.*last.ckpt name=NEW"):
         run(folder, cache, *more, "lambda=0.4")
     assert (folder / "test_scores.json").exists()
 

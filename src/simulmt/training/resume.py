@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -15,7 +15,6 @@ from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.options import SAME_RUN, Config, convert, flat_options, is_below
 from simulmt.parts import needed_by
-from simulmt.parts.configuration import WEIGHTS
 from simulmt.saved.checkpoint import read_checkpoint, weights_file
 from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
@@ -25,8 +24,8 @@ LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
-_CHOOSE = ("objective", *WEIGHTS)
-"""The options by which, besides `trainer.dal_range`, the best checkpoint of a folder is chosen."""
+_CHOOSE = ("objective", "trainer.dal_range")
+"""The options on which the choice of a folder's best checkpoint depends."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,10 @@ def read_state(folder: Path, config: Config) -> RunState:
             for module, now in needed_by(config).items()
             if then.get(module) != now
         ]
-        start = weights_file(Path(config["init_from"])) if config.get("init_from") else None
-        if start and provenance and digest_of_file(start) != provenance.init_sha256:
-            changed.append(f"the weights in init_from={config['init_from']}")
+        start = config.get("init_from")
+        weights = weights_file(Path(start)) if start else None
+        if weights and provenance and digest_of_file(weights) != provenance.init_sha256:
+            changed.append(f"the weights in init_from={start}")
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
         if files.is_finished(folder):
@@ -70,13 +70,14 @@ def read_state(folder: Path, config: Config) -> RunState:
         return RunState("new", str(error))
 
 
-def differences(before: Config, after: Config) -> list[str]:
-    """Return the changed settings, of those that affect training."""
+def differences(before: Config, after: Config, among: Sequence[str] = ()) -> list[str]:
+    """Return the changed settings, of those that affect training, or of some groups."""
     old, new = flat_options(before), flat_options(after)
     return [
         f"{key} was {old.get(key)}, is {new.get(key)}"
         for key in {**old, **new}
-        if old.get(key) != new.get(key) and not is_below(key, SAME_RUN)
+        if old.get(key) != new.get(key)
+        and (is_below(key, among) if among else not is_below(key, SAME_RUN))
     ]
 
 
@@ -142,17 +143,15 @@ def check_resume(
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
     check_manifest(convert(before["manifest"], Manifest), described, ["train", "valid"])
-    old, new = ({group: c.get(group) for group in _THE_SAME} for c in (before["config"], config))
-    if changed := differences(old, new):
+    if changed := differences(before["config"], config, _THE_SAME):
         raise UserError(
             f"ckpt_path={path} was trained with other settings ({', '.join(changed)}); give the "
             "options of the checkpoint, or start from its weights with init_from"
         )
-    changed = differences(*map(_choice, (before["config"], config)))
-    if changed and is_own(path, folder):
+    if is_own(path, folder) and (changed := differences(before["config"], config, _CHOOSE)):
         raise UserError(
-            f"ckpt_path={path} with other settings ({', '.join(changed)}), but {folder} has the "
-            "best checkpoint by the earlier ones: add name=NEW to continue in a new folder"
+            f"{folder} has the best checkpoint by other settings ({', '.join(changed)}): continue "
+            f"in a new folder with ckpt_path={path} name=NEW"
         )
     if not checkpoint.get("optimizer_states"):
         raise UserError(
@@ -167,12 +166,6 @@ def check_resume(
             "`simulmt evaluate`"
         )
     return step
-
-
-def _choice(config: Config) -> Config:
-    """Return the options by which the best checkpoint is chosen."""
-    dal_range = config["trainer"].get("dal_range")
-    return {"trainer": {"dal_range": dal_range}, **{name: config.get(name) for name in _CHOOSE}}
 
 
 def is_own(path: Path, folder: Path) -> bool:
