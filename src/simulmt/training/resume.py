@@ -56,7 +56,8 @@ def read_state(folder: Path, config: Config) -> RunState:
         ]
         start = config.get("init_from")
         weights = weights_file(Path(start)) if start else None
-        if weights and provenance and digest_of_file(weights) != provenance.init_sha256:
+        known = provenance and provenance.init_sha256
+        if weights and known and known != digest_of_file(weights):
             changed.append(f"the weights in init_from={start}")
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
