@@ -44,21 +44,26 @@ def evaluate_documents(
             f"sentences={sentences} needs documents: give documents=FILE with source=FILE, or "
             "train with data.documents=true"
         )
-    log = folder / INSTANCES
     texts = [unspaced(source_of(split, name), writing.source) for name in split.documents]
     references = [tuple(split.targets[n] for n in places) for places in split.documents.values()]
-    known = [*zip(texts, references, strict=True)]
-    if log.exists() and [(one.text, one.references) for one in read_streams(log)] != known:
-        raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
+    _check_same_text(folder, [*zip(texts, references, strict=True)])
     decoded = _decoded(model, decoder, sentences, cut, history)
     pairs = zip(decoded, references, strict=True)
     instances = [replace(instance, references=own) for instance, own in pairs]
     scored = [(segments_of(split, instance.source), instance) for instance in instances]
     scores = score_streams(scored, writing=writing) | oracle_scores(split)
-    write_streams(log, instances)
+    write_streams(folder / INSTANCES, instances)
     write_json(folder / DOCUMENT_SCORES, scores)
     print_figures(scores)
     say(f"{len(scored):,} documents; log and scores: {folder}")
+
+
+def _check_same_text(folder: Path, text: list[tuple[str, tuple[str, ...]]]) -> None:
+    """Reject a folder with documents of other text; older logs have no references."""
+    if (log := folder / INSTANCES).exists():
+        there = zip(read_streams(log), text, strict=False)
+        if [(one.text, one.references or own) for one, (_, own) in there] != text:
+            raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
 
 
 def _decoded(
