@@ -40,8 +40,7 @@ def load(place: Path, option: str = "checkpoint") -> Trained:
     Raises:
         UserError: there is no trained model, or it is corrupt.
     """
-    path = place if place.is_file() or is_exported(place) else tested_checkpoint(place)
-    if path is None:
+    if (path := _found(place)) is None:
         raise UserError(
             f"no checkpoint at {option}={place}: give a .ckpt file, a run directory that holds "
             f"{BEST} or {AVERAGE}, or a folder that `simulmt export` or `simulmt import` wrote"
@@ -58,8 +57,12 @@ def load(place: Path, option: str = "checkpoint") -> Trained:
 
 def weights_file(place: Path) -> Path | None:
     """Return the file with the weights of a trained model, as for `load`; None if there is none."""
-    path = place if place.is_file() or is_exported(place) else tested_checkpoint(place)
+    path = _found(place)
     return path / WEIGHTS if path and path.is_dir() else path
+
+
+def _found(place: Path) -> Path | None:
+    return place if place.is_file() or is_exported(place) else tested_checkpoint(place)
 
 
 def load_subwords(place: Path) -> Tokenizer:
