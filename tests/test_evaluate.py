@@ -112,7 +112,7 @@ def test_other_text_needs_another_name(given_away, tmp_path):
     )
     before = scored(folder, "mine", *one)
     for more in ([], ["++dial.k=2"]):  # under the same dials, and under others
-        with pytest.raises(UserError, match=r"evaluation/mine is of other text: .* text=NAME"):
+        with pytest.raises(UserError, match=r"evaluation/mine has other text: .* text=NAME"):
             scored(folder, "mine", *two, *more)
     assert scored(folder, "mine", *one) == before
     scored(folder, "mine-k2", *one, "++dial.k=2")

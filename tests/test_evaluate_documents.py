@@ -119,7 +119,7 @@ def test_documents_of_the_same_name_do_not_replace_others(trained, texts, tmp_pa
     log = (folder / "instances.log").read_bytes()
     for side, old, new in (("de", "das", "der"), ("en", "the", "a")):
         (tmp_path / f"test.{side}").write_text(text[f"test.{side}"].replace(old, new))
-        with pytest.raises(UserError, match=r"sentenceslines is of other text: .* text=NAME"):
+        with pytest.raises(UserError, match=r"sentenceslines has other text: .* text=NAME"):
             evaluated(trained, folder.name, *chosen)
         assert (folder / "instances.log").read_bytes() == log
         (tmp_path / f"test.{side}").write_text(text[f"test.{side}"])
@@ -284,7 +284,7 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     given = [*files, f"documents={texts / 'test.docid'}", "text=mine"]
     with pytest.raises(UserError, match="cut=reading has no effect without sentences=model"):
         evaluated(trained, "", "sentences=lines", "cut=reading")
-    with pytest.raises(UserError, match="sentences=line is no file; give one, or one of model,"):
+    with pytest.raises(UserError, match="sentences=line is not a file; give one, or one of model,"):
         evaluated(trained, "", "sentences=line")
     offline = trained_once(*LONGER, "mechanism=soft")
     with pytest.raises(UserError, match="needs a mechanism that streams"):

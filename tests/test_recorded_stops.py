@@ -130,7 +130,7 @@ def test_what_cannot_follow_is_rejected_before_any_work(tmp_path, cache):
     given = lists(tmp_path / "stops.json")
     for overrides, message in (
         (["mechanism=wait_k", "lambda=0"], r"mechanism=wait_k, whose decisions have no gradient"),
-        (["data.documents=true"], r"has sentences: set data.documents=false"),
+        (["data.documents=true"], r"is of single sentences: set data.documents=false"),
         ([f"teacher.file={tmp_path}/no.json"], r"no.json does not exist: write it with simulmt"),
     ):
         with pytest.raises(UserError, match=message):

@@ -33,7 +33,7 @@ def repeated(name: str, split: Split, described: Manifest) -> None:
     for other in ("train", "valid"):
         there = described.splits.get(other)
         if other != name and there and there.source_sha256 == split.sha256[0]:
-            say(f"warning: {name} has the same source text as {other}: scores of it tell little")
+            say(f"warning: {name} has the same source text as {other}: its scores prove little")
 
 
 def results(

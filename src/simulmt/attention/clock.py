@@ -188,7 +188,7 @@ class Timetable(ClockRecipe, Clock[Ticks], ABC):
             first = max(int(broken.int().argmax()) - 1, 0)
             raise UserError(
                 f"{type(self).__name__}.wanted returns {wanted[first : first + 3].tolist()} from "
-                f"step {first + 1} on; it must return whole numbers of at least 1 that never fall"
+                f"step {first + 1} on; it must return whole numbers from 1 that never decrease"
             )
         return self
 

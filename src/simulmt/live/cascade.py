@@ -124,7 +124,7 @@ class Cascade:
             self._open = True
             yield from self._reader.read(part)
             if self._reader.full:
-                self._warn(f"warning: a sentence has the most subwords, {LONGEST:,}: ended here")
+                self._warn(f"warning: a sentence has {LONGEST:,} subwords, the limit: ended here")
                 yield from self._finish()
 
     def _finish(self) -> Iterator[str]:

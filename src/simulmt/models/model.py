@@ -243,7 +243,7 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
     """
     if encoder == "bidirectional" and not mechanism.offline:
         raise UserError(
-            f"model.encoder=bidirectional reads the whole sentence, mechanism={mechanism.name} "
-            "streams; take encoder=causal or mechanism=soft"
+            f"model.encoder=bidirectional reads the whole sentence, but mechanism="
+            f"{mechanism.name} streams; take encoder=causal or mechanism=soft"
         )
     return encoder == "causal" or not mechanism.offline

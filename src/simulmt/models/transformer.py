@@ -362,7 +362,7 @@ def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:
     if encoder == REENCODING and average_embedding:
         raise UserError(
             "model.average_embedding adds later tokens to the states of a causal encoder, "
-            "model.encoder=reencoding encodes these tokens anyway; use one of the two"
+            "but model.encoder=reencoding encodes them anyway; use one of the two"
         )
     if mechanism.several_states and (encoder == REENCODING or average_embedding):
         raise UserError(

@@ -58,7 +58,7 @@ class RunData:
         if documents and subwords.vocabulary.opening:
             raise UserError(
                 "data.documents=true with the subwords of a multilingual model, which opens each "
-                "sentence with a sign of its target language: set data.documents=false"
+                "sentence with a tag of its target language: set data.documents=false"
             )
         windows = Windows(train, documents.values(), data.windows) if documents else train
         return cls(corpus, subwords, encoded, windows)

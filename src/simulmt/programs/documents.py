@@ -63,7 +63,7 @@ def _check_same_text(folder: Path, text: list[tuple[str, tuple[str, ...]]]) -> N
     if (log := folder / INSTANCES).exists():
         there = zip(read_streams(log), text, strict=False)
         if [(one.text, one.references or own) for one, (_, own) in there] != text:
-            raise UserError(f"{folder} is of other text: set another text=NAME, or remove it")
+            raise UserError(f"{folder} has other text: set another text=NAME, or remove it")
 
 
 def _decoded(

@@ -141,7 +141,7 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     """
     own = options.sentences
     if own and own not in TOLD and not Path(own).expanduser().is_file():
-        raise UserError(f"sentences={own} is no file; give one, or one of {', '.join(TOLD)}")
+        raise UserError(f"sentences={own} is not a file; give one, or one of {', '.join(TOLD)}")
     chosen = options.split, options.source, options.target, options.data_root
     files, split = read_text(trained, *chosen)
     split = with_documents(split, options.documents) if options.documents else split
@@ -150,5 +150,5 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     for place in home.glob(f"{options.named}*/{EVALUATED}") if files else ():
         made = read_record(place, Scores).decoding
         if made and made.text and made.split == options.named and made.text.sha256 != split.sha256:
-            raise UserError(f"{place.parent} is of other text: set another text=NAME, or remove it")
+            raise UserError(f"{place.parent} has other text: set another text=NAME, or remove it")
     return files, split

@@ -80,7 +80,7 @@ def _oracle(options: OracleOptions) -> None:
     if not mechanism.offline and "k" not in mechanism.dials:
         raise UserError(
             f"checkpoint={options.checkpoint} has mechanism={mechanism.name}, which does not "
-            "read the whole sentence first: give an offline model, such as of mechanism=soft, or "
+            "read the whole sentence first: give an offline model, such as mechanism=soft, or "
             "one that waits for k words"
         )
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)

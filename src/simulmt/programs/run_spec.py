@@ -161,7 +161,7 @@ def _check_together(
         raise UserError(
             f"trainer.max_updates={plan.max_updates}{patience} may end the run after "
             f"{first_end:,} updates, but objective.hold={objective.hold} + objective.warmup="
-            f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower it or train on"
+            f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower these, or train on"
         )
     for option, asked in {"compile": plan.compile, "recompute": plan.recompute}.items():
         if asked and model.loops:

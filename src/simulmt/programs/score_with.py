@@ -38,7 +38,7 @@ class WithOptions:
 
     def __post_init__(self) -> None:
         if self.with_ in {name for each in CONVENTIONS.values() for name in each.figures}:
-            raise UserError(f"with={self.with_} is a figure of simulmt: choose another name")
+            raise UserError(f"with={self.with_} is one of simulmt's figures: choose another name")
 
 
 def score_with(options: WithOptions) -> None:

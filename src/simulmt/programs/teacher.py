@@ -111,7 +111,9 @@ def recorded_stops(file: Path, weight: Weight, config: Configuration) -> BuildTe
             "mechanism with learned heads, such as mma_il, or teacher=none"
         )
     if config.data.get("documents"):
-        raise UserError(f"{option} has sentences: set data.documents=false, or teacher=none")
+        raise UserError(
+            f"{option} is of single sentences: set data.documents=false, or teacher=none"
+        )
     if not file.is_file():
         raise UserError(f"{option} does not exist: write it with simulmt oracle split=train")
 

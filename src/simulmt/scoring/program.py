@@ -36,7 +36,7 @@ def check_command(command: str) -> list[str]:
         raise UserError(f"command={command}: {error}") from None
     named = {*_PLACEHOLDER.findall(command)}
     if unknown := sorted(named - {*PLACEHOLDERS}):
-        raise UserError(f"command has {{{unknown[0]}}}; choose of {', '.join(PLACEHOLDERS)}")
+        raise UserError(f"command has {{{unknown[0]}}}; choose one of {', '.join(PLACEHOLDERS)}")
     if "scores" not in named or not named & {"output", "jsonl"}:
         raise UserError(f"command={command} needs {{scores}}, and {{output}} or {{jsonl}}")
     if not shutil.which(first):

@@ -94,8 +94,8 @@ class Session:
             text = normalise(text) if self._all.characters else text.replace("\u2581", " ")
             words = words_of(text, self._all.characters)
             items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
-        if self.waiting.qsize() + len(items) > most:
-            raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
+        if (count := self.waiting.qsize() + len(items)) > most:
+            raise UserError(f"{count} words would wait, but the limit is {most}: send fewer")
         for item in items:
             self.waiting.put_nowait(item)
 
@@ -215,7 +215,7 @@ class Sessions:
             UserError: no such model, or as for `Served.translator` and `StreamTranslator.of`.
         """
         if setting.model >= len(self.models):
-            raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
+            raise UserError(f"model={setting.model}: it must be 0 to {len(self.models) - 1}")
         served = self.models[setting.model]
         translator = served.translator(setting)
         if served.cut:

@@ -69,7 +69,7 @@ def end_with(parent: int) -> None:
     """Kill this process as soon as its parent has ended, for whatever reason.
 
     Otherwise a sweep that is restarted after a kill would find its own runs still training, and a
-    single process left on a GPU would wait ten minutes for the others.
+    single process left on a GPU would wait half an hour for the others.
 
     Args:
         parent: process id.

@@ -57,7 +57,7 @@ def report_lines(
     plain, titles = line_names(runs, keys), line_names(runs, keys, show=title)
     taken = {name for r in trained for name in (r.folder, plain[r.folder], titles[r.folder])}
     if twice := [run.mechanism for run in runs if run.foreign and run.mechanism in taken]:
-        raise UserError(f"others has the name {twice[0]!r}, as the runs have; choose another")
+        raise UserError(f"others: a run has the name {twice[0]!r}, too; choose another")
     lines = dict.fromkeys((*titles.values(), *published))
     own = {} if file is None else _read_labels(file)
     for name in own:
