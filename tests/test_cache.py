@@ -3,6 +3,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from unittest.mock import Mock
@@ -148,6 +149,19 @@ def test_text_that_changes_while_it_is_read_is_an_error(root, tmp_path, monkeypa
 def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=OSError(38, "not implemented")))
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
+    together = threading.Barrier(2)
+
+    def make(folder: Path) -> dict[str, int]:
+        together.wait(60)  # both write at once
+        (folder / "rows").write_bytes(b"whole")
+        together.wait(60)
+        return {"a": 1}
+
+    with ThreadPoolExecutor(2) as threads:
+        entries = [Entry(tmp_path / "cache" / "entry", make) for _ in "ab"]
+        for (path,) in threads.map(lambda entry: entry.files("rows"), entries):
+            assert path.read_bytes() == b"whole"
+    assert {path.name for path in files(tmp_path / "cache")} == {"rows", "about.json"}
 
 
 def test_a_lock_of_another_user_is_an_error(tmp_path, monkeypatch):

@@ -13,16 +13,19 @@ pytest.importorskip(
 )
 
 from marian_models import AWKWARD, CODES, SPLIT, theirs, write_folder
+from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by
 from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
 from simulmt.programs.export import import_model
 from simulmt.saved.marian import folder as marian
+from simulmt.scoring.split_decoder import write_down
 from small_runs import configuration
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -177,6 +180,18 @@ def test_delays_count_the_words_of_the_text(tmp_path):
     assert ids[0] == subwords.vocabulary.opening[0]
     assert [*dict.fromkeys(words)] == [1, 2, 4]
     assert subwords.source_words("") == (0,)
+
+
+def test_a_last_word_without_subwords_has_been_read_with_the_end(tmp_path):
+    subwords = marian.read(write_folder(tmp_path / "folder")).subwords
+    text = f"{SPLIT.sources[0]} \u200b"
+    length, end = len(text.split()), len(subwords.encode_source(text))
+    assert subwords.encode_source(text) == subwords.encode_source(SPLIT.sources[0])
+    tokens = subwords.encode_target(SPLIT.targets[0])
+    for delay, delays in ((end + 1, {length}), (end, {length - 1})):
+        hypothesis = Hypothesis(tokens, [delay] * len(tokens), [[]] * len(tokens))
+        written = write_down(0, Split([text], [""]), hypothesis, subwords)
+        assert {*written.delays} == delays
 
 
 def test_what_is_known_is_printed(plain, tmp_path, capsys):

@@ -114,7 +114,8 @@ def test_a_run_is_set_aside_only_once_its_successor_can_start(
 
 
 @pytest.mark.parametrize(
-    "change", ["data.seed=5", "model.ffn=24", "mechanism.noise=1", "optim.lr=1"]
+    "change",
+    ["data.seed=5", "model.ffn=24", "mechanism.noise=1", "optim.lr=1", "trainer.accumulate=2"],
 )
 def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cache):
     checkpoint = finished / "checkpoints" / "last.ckpt"

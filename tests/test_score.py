@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,16 @@ def test_the_published_log_has_omnistevals_twelve_figures(tmp_path):
     assert len(rows) == 12
     expected = {name: float(value) for name, value in rows}
     assert spelt(found["longyaal"]) == pytest.approx(expected, abs=PRINTED)
+
+
+def test_delays_that_begin_again_are_told(files, capsys):
+    one, two = INSTANCES
+    fallen = replace(one, delays=(*one.delays[:-1], 1))
+    assert one.delays[-2] > 1
+    for first, told in ((one, 0), (fallen, 1)):
+        write_streams(files / "instances.log", [first, two])
+        run(files)
+        assert capsys.readouterr().err.count("the delays of 'ted.1' fall, but") == told
 
 
 @pytest.mark.parametrize(

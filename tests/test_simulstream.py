@@ -100,12 +100,27 @@ def test_omnisteval_finds_the_same_figures(tmp_path):
 FILES = {"log": "log", "references": "ref", "segmentation": "seg.yaml"}
 
 
+STEP = {
+    "id": 1,
+    "total_audio_processed": 1,
+    "computation_time": 0,
+    "generated_tokens": [],
+    "deleted_tokens": [],
+}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ({"id": 7, "generated_tokens": ["a"]}, "line 2: id 7 has no recording"),
-        ({"id": 1, "deleted_tokens": ["b"]}, "line 2: deleted_tokens are not the last tokens"),
-        ({"id": 1, "computation_time": "x"}, "line 2: computation_time: .*'x'"),
+        ({**STEP, "deleted_tokens": ["b"]}, "line 2: deleted_tokens are not the last tokens"),
+        ({**STEP, "computation_time": "x"}, "line 2: computation_time: .*'x'"),
+        ({**STEP, "total_audio_processed": -1}, "line 2: .* has this recording twice"),
+        (
+            {k: v for k, v in STEP.items() if k[0] != "t"},
+            "line 2: total_audio_processed: Field required",
+        ),
+        ({k: v for k, v in STEP.items() if k[0] != "g"}, "line 2: generated_tokens: Field req"),
         ([1], "line 2: the line: Input"),
         (
             {"id": 2, "metadata": {"wav_name": "b/a.wav"}},
@@ -123,7 +138,7 @@ def test_a_corrupt_line_is_named(line, message, tmp_path):
 def test_characters_have_the_times_of_their_steps(tmp_path):
     steps = [(1, ["▁我 用"], []), (3, ["手", "机"], []), (4, ["表"], ["机"])]
     lines = [
-        {"id": 1, "total_audio_processed": s, "generated_tokens": new, "deleted_tokens": old}
+        {**STEP, "total_audio_processed": s, "generated_tokens": new, "deleted_tokens": old}
         for s, new, old in steps
     ]
     write(tmp_path / "log", [{"id": 1, "metadata": {"wav_name": "a.wav"}}, *lines])

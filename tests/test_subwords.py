@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +184,38 @@ def test_models_trained_elsewhere(tmp_path: Path) -> None:
     for rule in ("nmt_nfkc", "nmt_nfkc_cf"):
         model = trained_elsewhere(vocab_size=80, normalization_rule_name=rule)
         path.write_bytes(model[SUBWORDS])
-        with pytest.raises(UserError, match=r"joint\.model: .*reads '▁A▁´▁½' as .*=identity"):
+        with pytest.raises(UserError, match=r"joint\.model: .*reads '.*' as '.*=identity"):
             Subwords.load(path)
+    rules = tmp_path / "rules.tsv"
+    rules.write_text("201C\t22\n201D\t22\n", encoding="utf-8")
+    own = {"normalization_rule_name": "", "normalization_rule_tsv": str(rules)}
+    with pytest.raises(UserError, match=r"reads '“' as '▁\"': train one with .*=identity"):
+        Subwords(trained_elsewhere(vocab_size=80, **own))
+    with pytest.raises(UserError, match=r"reads '!' as '!': train one with .*add_dummy_prefix"):
+        Subwords(trained_elsewhere(vocab_size=80, add_dummy_prefix=False))
+
+
+def test_ctrl_c_does_not_wait_for_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, begun, end = signal.getsignal(signal.SIGINT), threading.Event(), threading.Event()
+    where = []
+
+    def train(**_: object) -> None:
+        where.append(threading.current_thread())
+        begun.set()
+        end.wait(60)
+
+    def interrupt() -> None:
+        begun.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", train)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        Subwords.train(TEXT, 80)
+    assert where != [threading.main_thread()]
+    end.set()
+    signal.signal(signal.SIGINT, usual)
 
 
 def models(cache: Path) -> list[Path]:

@@ -8,6 +8,7 @@ the one that makes it.
 import hashlib
 import json
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import DTypeLike
 from simulmt.data.ragged import Ragged
 from simulmt.errors import UserError
 from simulmt.options import Config
-from simulmt.system.disk import read_record, write_json, writing
+from simulmt.system.disk import UNFINISHED, read_record, write_json, writing
 from simulmt.system.lock import alone
 
 _RECORD, _ENDS = "about.json", ".ends"
@@ -81,8 +82,8 @@ class Entry:
         if (record := self._read(used)) is None:
             with writing(self.folder, _REMEDY):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
-                with alone(self.folder):
-                    record = self._read(used) or self._make()
+                with alone(self.folder) as locked:
+                    record = self._read(used) or self._make(locked)
         return record
 
     def _read(self, used: Sequence[Path]) -> EntryRecord | None:
@@ -94,18 +95,23 @@ class Entry:
             return None
         return record if intact else None
 
-    def _make(self) -> EntryRecord:
-        shutil.rmtree(self.folder, ignore_errors=True)  # corrupt, or of a process that was killed
-        self.folder.mkdir()
+    def _make(self, locked: bool) -> EntryRecord:
+        """Make the entry beside its place; without a lock, several processes may do so at once."""
+        place, name = self.folder, self.folder.name
+        killed = place.parent.glob(f"{name}.*{UNFINISHED}") if locked else ()
+        for corrupt in (place, *killed):
+            shutil.rmtree(corrupt, ignore_errors=True)
+        made = place.with_name(f"{name}.{uuid.uuid4().hex}{UNFINISHED}")
+        made.mkdir()
         try:
-            facts = dict(self.make(self.folder))
-            files = sorted(self.folder.iterdir())
-            sha256 = {file.name: digest_of_file(file) for file in files}
-            record = EntryRecord.sealed(self.folder.name, sha256, facts)
-            write_json(self.folder / _RECORD, record)
-        except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
+            facts = dict(self.make(made))
+            sha256 = {file.name: digest_of_file(file) for file in sorted(made.iterdir())}
+            record = EntryRecord.sealed(name, sha256, facts)
+            write_json(made / _RECORD, record)
+            if not place.exists():  # or another process was faster
+                made.rename(place)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
         return record
 
 

@@ -3,15 +3,17 @@
 import io
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Literal, TypeAlias
 
 import sentencepiece
 from annotated_types import Ge, Le
 
 from simulmt.data import marian, store
-from simulmt.data.text import NORMALISATION, normalise
+from simulmt.data.text import NORMALISATION
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
@@ -25,7 +27,7 @@ _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", 
 # One thread gives the same bytes every time; level 3 logs fatal errors only.
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
-_PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
+_PROBE = [*map(chr, range(0x21, 0x2500))]  # SentencePiece's normalisers change some of these
 VocabularySize: TypeAlias = Annotated[int, Ge(5), Le(MOST_SUBWORDS)]  # 4 are special
 Coverage: TypeAlias = Annotated[float, Ge(0.98), Le(1)]
 
@@ -59,11 +61,12 @@ class Subwords(Tokenizer):
         vocabulary = Vocabulary(len(surfaces), begins=beginnings(surfaces, special))
         spelled = [processor.id_to_piece(piece) for piece in pieces]
         super().__init__(files, vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
-        if (read := "".join(processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
-            raise UserError(
-                f"the subword model reads {_PROBE!r} as {read!r}: train one with "
-                "normalization_rule_name=identity and add_dummy_prefix"
-            )
+        for character, found in zip(_PROBE, processor.normalize(_PROBE), strict=True):
+            if found != f"\u2581{character}":
+                raise UserError(
+                    f"the subword model reads {character!r} as {found!r}: train one with "
+                    "normalization_rule_name=identity and add_dummy_prefix"
+                )
 
     @classmethod
     def train(
@@ -139,12 +142,21 @@ def _trained(sentences: Iterable[str], options: Config) -> bytes:
     first = next(lines, None)
     if first is None:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
-    model = io.BytesIO()
+    model, done = io.BytesIO(), Future[None]()
     text = chain([first], lines)
+
+    def train() -> None:
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=text, model_writer=model, **options
+            )
+            done.set_result(None)
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=train, daemon=True).start()  # so that Ctrl-C need not wait for it
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=text, model_writer=model, **options
-        )
+        done.result()
     except RuntimeError as error:
         choice = f"data.subwords.size={options['vocab_size']} with {options['model_type']}"
         raise UserError(f"{choice}: {str(error).rpartition('] ')[2] or error}") from error

@@ -28,13 +28,19 @@ class _Line:
 
     id: int | str | None = None
     metadata: _Recording | None = None
-    total_audio_processed: FiniteFloat = 0
-    computation_time: FiniteFloat = 0
-    generated_tokens: tuple[str, ...] = ()
-    deleted_tokens: tuple[str, ...] = ()
 
 
-_LINE = TypeAdapter(_Line)
+@dataclass(frozen=True)
+class _Step:
+    """What a recording's translation lost and gained; times are in seconds."""
+
+    total_audio_processed: FiniteFloat
+    computation_time: FiniteFloat
+    generated_tokens: tuple[str, ...]
+    deleted_tokens: tuple[str, ...]
+
+
+_LINE, _STEP = TypeAdapter(_Line), TypeAdapter(_Step)
 
 
 @dataclass
@@ -42,6 +48,7 @@ class _Output:
     """The tokens and the words of a recording so far; times are in seconds."""
 
     characters: bool
+    read: float = 0
     tokens: tuple[str, ...] = ()
     words: list[str] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
@@ -91,12 +98,15 @@ def read_simulstream(path: Path, characters: bool = False) -> list[StreamInstanc
         if line.id not in names:
             raise ValueError(f"id {line.id!r} has no recording: no line before has its metadata")
         output = outputs.setdefault(names[line.id], _Output(characters))
-        time = line.total_audio_processed
-        kept = len(output.tokens) - len(line.deleted_tokens)
-        if kept < 0 or output.tokens[kept:] != line.deleted_tokens:
+        step = parse_json(_STEP, text)
+        if step.total_audio_processed < output.read:
+            raise ValueError("total_audio_processed has fallen: the log has this recording twice")
+        output.read = step.total_audio_processed
+        kept = len(output.tokens) - len(step.deleted_tokens)
+        if kept < 0 or output.tokens[kept:] != step.deleted_tokens:
             raise ValueError("deleted_tokens are not the last tokens written before")
-        now = (1000 * time, 1000 * (time + line.computation_time))
-        for tokens in (output.tokens[:kept], output.tokens[:kept] + line.generated_tokens):
+        now = (1000 * output.read, 1000 * (output.read + step.computation_time))
+        for tokens in (output.tokens[:kept], output.tokens[:kept] + step.generated_tokens):
             output.become(tokens, now)
 
     read_log(path, follow)

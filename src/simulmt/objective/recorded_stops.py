@@ -42,14 +42,12 @@ class RecordedStops(Teacher):
         self.weight = weight
         rows = [torch.tensor(row, dtype=torch.int32) for row in stops]
         ends = torch.tensor([0, *map(len, rows)]).cumsum(0)
-        self._ends: Tensor
-        self._stops: Tensor
-        self.register_buffer("_ends", ends, persistent=False)  # the file has them
-        self.register_buffer("_stops", torch.cat(rows), persistent=False)
+        self._ends, self._stops = ends, torch.cat(rows)  # no buffers: DDP would send them each time
 
     def forward(self, batch: Batch, student: Source, translation: Translation) -> Guidance:
         """The score, a mean over heads, layers and the target tokens of each sentence."""
         mask = batch.target_mask
+        self._ends, self._stops = self._ends.to(mask.device), self._stops.to(mask.device)
         place = self._ends[batch.index][:, None] + places(mask, mask.shape[1]) - 1
         stops = self._stops[place.where(mask, 0)]
         with torch.autocast(stops.device.type, enabled=False):  # positions need float32

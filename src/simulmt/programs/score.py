@@ -5,6 +5,7 @@ The other form of the verb, `runs=DIR with=NAME`, is `simulmt.programs.score_wit
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
@@ -26,7 +27,7 @@ from simulmt.programs.score_with import WithOptions, score_with
 from simulmt.scoring.conventions import STREAM_CONVENTIONS, check_bleu
 from simulmt.scoring.reference_document import Documents, read_documents, read_segmentation
 from simulmt.scoring.stream_score import Pair, score_streams
-from simulmt.system.console import say
+from simulmt.system.console import say, warn
 from simulmt.system.disk import check_writable, read_json, write_json
 
 
@@ -138,6 +139,11 @@ def matched(
         wrong = sorted(found.keys() ^ documents.keys())[:3] or "some of them twice"
         raise UserError(f"log={log}: its documents differ from those of the references: {wrong}")
     for name, instance in found.items():
+        if any(later < earlier for earlier, later in pairwise(instance.delays)):
+            warn(
+                f"log={log}: the delays of {name!r} fall, but a later word is not written earlier: "
+                "count them from the beginning of the document"
+            )
         end, latest = documents[name][-1].end, max(instance.delays, default=0)
         if instance.words != words_of(instance.prediction, writing.target):
             counted, remedy = ("words", "[]") if writing.target else ("characters", "[target]")

@@ -12,6 +12,8 @@ from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
+from simulmt.decoding.word_map import WordMap
+from simulmt.decoding.writing import words_of
 from simulmt.models.model import Model
 from simulmt.system.processes import gather, rank_and_world_size
 
@@ -92,12 +94,14 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
     """
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
     source, target = subwords.encode_source(text), subwords.target_words(tokens)
+    words = len(words_of(text, subwords.writing.source))  # the last may have no subword
+    read = WordMap((*subwords.source_words(text), words))
     return Instance(
         index=index,
         source=text,
         reference=reference,
         prediction=" ".join(subwords.words(tokens)),
-        delays=target.delays(hypothesis.delays, subwords.source_words(text)),
+        delays=target.delays(hypothesis.delays, read),
         subword_delays=tuple(hypothesis.delays),
         before_end=sum(hypothesis.delays[end - 1] <= len(source) for end in target.ends),
         subword_source_length=len(source),

@@ -9,7 +9,7 @@ from simulmt.options import Config
 
 OWNED = {
     **{name: f"trainer.{name}" for name in ("accelerator", "devices", "strategy", "precision")},
-    **dict.fromkeys(("max_steps", "max_epochs"), "trainer.max_updates"),
+    **dict.fromkeys(("max_steps", "max_epochs", "limit_train_batches"), "trainer.max_updates"),
     **dict.fromkeys(("val_check_interval", "check_val_every_n_epoch"), "trainer.validate_every"),
     **dict.fromkeys(("gradient_clip_val", "gradient_clip_algorithm"), "trainer.clip"),
     "num_nodes": "trainer.nodes",

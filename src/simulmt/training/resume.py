@@ -22,8 +22,8 @@ from simulmt.system.lock import alone, lock_of
 
 LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
-_THE_SAME = ("model", "mechanism", "teacher", "optim")
-"""The groups of options that a resumed run must not change."""
+_THE_SAME = ("model", "mechanism", "teacher", "optim", "trainer.accumulate")
+"""The options and groups that a resumed run must not change."""
 _CHOOSE = ("objective", "trainer.dal_range")
 """The options on which the choice of a folder's best checkpoint depends."""
 
@@ -123,7 +123,7 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
 def check_resume(
     path: Path, config: Config, described: Manifest, folder: Path, updates: int
 ) -> int:
-    """Reject a resume with other data, model, mechanism, teacher or optimiser.
+    """Reject a resume with other data, or with other options of `_THE_SAME`.
 
     A checkpoint without updates left is rejected, too, unless it is the run's own: then the run is
     only tested again.

@@ -36,7 +36,7 @@ def read_published(
     for name in names:
         path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
         try:
-            with path.open(newline="", encoding="utf-8") as file:
+            with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = [_parse(row, latency) for row in csv.DictReader(file)]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             why = f"published={name} cannot be read ({type(error).__name__}: {error})"
