@@ -6,6 +6,7 @@ Those that write into a run's folder copy it first.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,12 @@ if os.environ.get("CHECK_SHAPES"):
     import shapes
 
     shapes.install()
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects of imported packages are not searched for garbage any more."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

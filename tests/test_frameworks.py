@@ -1,11 +1,10 @@
 """simulmt uses the public names of other packages alone."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 PUBLIC = {"_replace", "_make", "_asdict", "_fields", "_exit", "_dynamo", "_target_", "_self_"}
 """Private by their look, public by their packages' word: Python's, torch's and Hydra's."""
 
@@ -14,9 +13,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__") and name not in PUBLIC
 
 
-def own_names() -> Iterator[str]:
+def own_names(trees: Iterable[ast.AST]) -> Iterator[str]:
     """The private names that simulmt itself defines or sets."""
-    for tree in TREES.values():
+    for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 yield node.name
@@ -24,9 +23,6 @@ def own_names() -> Iterator[str]:
                 yield node.id
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 yield node.attr
-
-
-OWN = {*own_names()}
 
 
 def foreign_names(tree: ast.AST, own: set[str]) -> Iterator[str]:
@@ -42,8 +38,10 @@ def foreign_names(tree: ast.AST, own: set[str]) -> Iterator[str]:
 
 
 def test_no_private_name_of_another_package():
-    found = {path.stem: [*foreign_names(tree, OWN)] for path, tree in TREES.items()}
-    assert {stem: names for stem, names in found.items() if names} == {}
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    own = {*own_names(trees.values())}
+    found = {path: [*foreign_names(tree, own)] for path, tree in trees.items()}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_one_module_knows_the_keys_of_a_configuration():
