@@ -26,7 +26,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from simulmt.analysis.page import write_rows
 from simulmt.analysis.runs.intervals import (
     SentenceCounts,
     mean_of_seeds,
@@ -40,6 +39,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.system.disk import write_rows
 
 SEED = 1
 POPULATION, SENTENCES, OUTPUTS, RESAMPLES = 2000, 1000, 6, 1000

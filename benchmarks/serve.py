@@ -32,10 +32,10 @@ from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from simulmt.analysis.page import write_rows
 from simulmt.decoding.instance import Instance
 from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES
+from simulmt.system.disk import write_rows
 
 _START = "from simulmt.programs.cli import main; main('serve')"
 

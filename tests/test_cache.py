@@ -20,9 +20,9 @@ from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
 from simulmt.data.store import Entry, write_sides
 from simulmt.data.subwords import Subwords
-from simulmt.data.text import zstd
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.system.disk import zstd
 
 SPLIT = verbfinal(5, 300, 20, 20).splits["train"]
 

@@ -200,7 +200,7 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
         FromFile(tmp_path / "absent").on([])
     whole = written(tmp_path / "a.json.gz", [line]).read_bytes()
     (tmp_path / "a.json.gz").write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="is corrupt, or not compressed"):
         read_recorded(tmp_path / "a.json.gz")
 
 

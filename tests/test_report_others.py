@@ -91,7 +91,7 @@ def test_wrong_logs_are_refused_in_one_line(runs, tmp_path):
     refused(runs, {"A": foreign(path, twice)}, "index 7: the ")
     path.write_text("BLEU 30.1\n")
     refused(runs, {"A": str(path)}, "line 1: ")
-    refused(runs, {"MMA-IL": foreign(path, good)}, "others has the name 'MMA-IL'")
+    refused(runs, {"MMA-IL": foreign(path, good)}, "others: a run has the name 'MMA-IL', too")
 
 
 def refused(runs: Path, others: object, said: str) -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import torch
 
-from simulmt.analysis.page import write_rows
 from simulmt.data.batches import ordered_batches
 from simulmt.data.encoded import EncodedSplit
 from simulmt.saved import checkpoint
 from simulmt.system.console import say, watch
+from simulmt.system.disk import write_rows
 
 
 @torch.inference_mode()

@@ -1,12 +1,11 @@
-"""Results as files: CSV files, and web pages with figures.
+"""Results as web pages with figures.
 
 Pages are made from the HTML templates of this folder; Jinja escapes all text.
 """
 
-import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-
-from simulmt.system.disk import replacing
 
 REMEDY = "choose another folder: to=DIR"
 TEMPLATES = Environment(
@@ -26,16 +23,6 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.globals |= {"asdict": asdict, "zip": zip}
-
-
-def write_rows(rows: Sequence[Mapping[str, object]], path: Path) -> Path:
-    """Write rows in full precision, and return the path."""
-    columns = dict.fromkeys(column for row in rows for column in row)
-    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 def inline_svg(figure: Figure, name: str, role: str, titles: Mapping[str, str]) -> Markup:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.figures.panels import DPI, FONT_SIZE, save
 from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
-from simulmt.analysis.page import REMEDY, TEMPLATES, inline_svg, write_rows
+from simulmt.analysis.page import REMEDY, TEMPLATES, inline_svg
 from simulmt.analysis.report_options import MOST_RESAMPLES, ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import check_scored, read_logs, read_oracle, read_others
@@ -26,7 +26,7 @@ from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
 from simulmt.scoring.segments import DIGITS
 from simulmt.system.console import console, say
-from simulmt.system.disk import check_writable, write_text, writing
+from simulmt.system.disk import check_writable, write_rows, write_text, writing
 
 
 def report(options: Config, home: Path = Path()) -> None:
@@ -52,9 +52,8 @@ def report(options: Config, home: Path = Path()) -> None:
     listed = _read(chosen)
     drawn = {line.name for series in published.values() for line in series}
     lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
-    names = lines.run_names(listed.runs)
-    rows = {names[run.folder]: run.scores for run in listed.runs}
-    scored = {names[run.folder]: run.scored for run in listed.runs}
+    rows = {lines.names[run.folder]: run.scores for run in listed.runs}
+    scored = {lines.names[run.folder]: run.scored for run in listed.runs}
     with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
@@ -105,7 +104,7 @@ def _write(
         more = f"give resamples={needed}, or " if needed <= MOST_RESAMPLES else "give "
         remedy = f"{more}fewer values in compare_at"
         say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
-    if selected := _select(chosen, runs, lines.run_names(runs)) if chosen.select else []:
+    if selected := _select(chosen, runs, lines.names) if chosen.select else []:
         console.print(selection_table(selected))
     tables = {
         "curves": rows,
@@ -140,7 +139,7 @@ def _write_page(
     page = TEMPLATES.get_template("report.html").render(
         choices=chosen,
         runs=runs,
-        names=lines.run_names(runs),
+        names=lines.names,
         left_out=listed.left_out,
         folder=chosen.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
@@ -190,13 +189,12 @@ def _draw(
     figure = draw_curve(curves, axis, chosen.metric, oracle, chosen.quality, width)
     save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}
-    names = lines.run_names(runs)
     places = {run.folder: place for place, run in enumerate(runs)}
     links, form = {}, _forms(runs)[chosen.metric]
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
         figures = f"{chosen.metric} {form.format(point.quality)}, {latency} {point.latency:.2f}"
-        links[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
+        links[f"#run-{places[folder]}"] = f"{lines.names[folder]}: {figures}{seeds}"
     xs, ys = zip(*(point.place for point in points.values()), strict=True)
     figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9, urls=[*links])  # invisible
     what = f"{chosen.metric} against {axis}; the figures are in the table of runs"

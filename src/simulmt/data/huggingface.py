@@ -60,56 +60,44 @@ def read_huggingface(
             split, a column is missing, or no pair is left.
     """
     splits = {"train": train, "valid": valid, "test": test}
+    place = Path(path).expanduser()
 
-    def read(split: str) -> Split:
-        limit, part = max_words if split == "train" else None, splits[split]
-        if is_test_set(part):
-            return read_pairs([find_set(part, source, target)], limit, cache, writing)
-        dataset, files = _load(path, config, revision, part, columns, (source, target))
-        blocks = partial(_blocks, dataset, f"{path} {part}")
-        taken = [part, *dataset.column_names]
-        return read_shards([Shard(f"{path} {part}", files, blocks, taken)], limit, cache, writing)
+    def read(name: str) -> Split:
+        limit, split = max_words if name == "train" else None, splits[name]
+        if is_test_set(split):
+            return read_pairs([find_set(split, source, target)], limit, cache, writing)
+        datasets, pattern = _library(), "*" in split or split.endswith(".parquet")
+        try:
+            if revision and place.is_dir():
+                raise ValueError(f"data.revision={revision} is for the Hub, and this is a folder")
+            check_cards(path, revision)
+            dataset = datasets.load_dataset(
+                str(place) if place.is_dir() else path,
+                None if pattern else config,
+                data_files={"files": split} if pattern else None,
+                split="files" if pattern else split,
+                revision=revision,
+                keep_in_memory=False,
+            )
+            prefix = "translation." if "translation" in dataset.column_names else ""
+            names = columns or (prefix + source, prefix + target)
+            texts = dataset.flatten().select_columns([*names])
+            if wrong := {n: k.dtype for n, k in texts.features.items() if k.dtype not in _TEXT}:
+                raise ValueError(f"not columns of text: {wrong}")
+        except Exception as error:  # of several libraries
+            where = path if place.is_dir() else f"{path} on the Hub (not a local folder)"
+            cause = error.__cause__ or error
+            reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
+            raise UserError(
+                f"split {split} of {where} cannot be read: {reason}; correct data.path, "
+                "data.config, data.revision, data.columns or the split (docs/data.md also covers "
+                "offline use)"
+            ) from error
+        files = [Path(file["filename"]) for file in texts.cache_files]
+        blocks, taken = partial(_blocks, texts, f"{path} {split}"), [split, *texts.column_names]
+        return read_shards([Shard(f"{path} {split}", files, blocks, taken)], limit, cache, writing)
 
     return Corpus(name, source, target, LazySplits(read))
-
-
-def _load(
-    path: str,
-    config: str | None,
-    revision: str | None,
-    split: str,
-    columns: tuple[str, str] | None,
-    languages: tuple[str, str],
-) -> tuple[Any, list[Path]]:
-    """Return a split, or the files of a pattern, as two columns of text, and its Arrow files."""
-    datasets = _library()
-    place, pattern = Path(path).expanduser(), "*" in split or split.endswith(".parquet")
-    try:
-        if revision and place.is_dir():
-            raise ValueError(f"data.revision={revision} is for the Hub, and this is a folder")
-        check_cards(path, revision)
-        dataset = datasets.load_dataset(
-            str(place) if place.is_dir() else path,
-            None if pattern else config,
-            data_files={"files": split} if pattern else None,
-            split="files" if pattern else split,
-            revision=revision,
-            keep_in_memory=False,
-        )
-        prefix = "translation." if "translation" in dataset.column_names else ""
-        names = columns or tuple(prefix + language for language in languages)
-        texts = dataset.flatten().select_columns(list(names))
-        if wrong := {n: k.dtype for n, k in texts.features.items() if k.dtype not in _TEXT}:
-            raise ValueError(f"not columns of text: {wrong}")
-    except Exception as error:  # of several libraries
-        where = path if place.is_dir() else f"{path} on the Hub (not a local folder)"
-        cause = error.__cause__ or error
-        reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
-        raise UserError(
-            f"split {split} of {where} cannot be read: {reason}; correct data.path, data.config, "
-            "data.revision, data.columns or the split (docs/data.md also covers offline use)"
-        ) from error
-    return texts, [Path(file["filename"]) for file in dataset.cache_files]
 
 
 def _library() -> Any:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from simulmt.data.lines import encoded
 from simulmt.data.ragged import Ragged
-from simulmt.data.text import ENDINGS, LONGEST_LINE, decoded, normalise, raw_lines, word_count
+from simulmt.data.text import ENDINGS, LONGEST_LINE, decoded, normalise, word_count
 from simulmt.decoding.writing import WORDS, Writing, spaced
 from simulmt.errors import UserError
+from simulmt.system.disk import raw_lines
 
 BLOCK = 10_000
 """The most pairs of a block."""

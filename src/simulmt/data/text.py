@@ -4,22 +4,14 @@ Reading normalises every line, once. The rest of the package takes the lines of 
 normalised; text from elsewhere passes through `normalise` where it enters.
 """
 
-import gzip
-import sys
 import unicodedata
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
 
 from simulmt.errors import UserError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from simulmt.system.disk import raw_lines
 
 NORMALISATION = "NFC, white space and U+2581 folded"
 """A description of `normalise`, which every manifest holds: change it with `normalise`."""
@@ -91,26 +83,6 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield normalise(decoded(raw, path, number, errors))
-
-
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as they are, decompressed if its ending names a compression.
-
-    Raises:
-        UserError: the file cannot be read or is corrupt.
-    """
-    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstd.open}
-    try:
-        with openers.get(path.suffix, open)(path, "rb") as file:
-            yield from file
-    except (gzip.BadGzipFile, EOFError, zlib.error, zstd.ZstdError) as error:
-        raise UserError(
-            f"{path} is corrupt, or not compressed ({error}): fetch it again, or drop "
-            f"{path.suffix} from its name if it is plain text"
-        ) from error
-    except OSError as error:
-        why = f"{path} cannot be read ({error.strerror})"
-        raise UserError(f"{why}: check path and permissions") from error
 
 
 def decoded(raw: bytes, path: Path | str, number: int, errors: str = "strict") -> str:

@@ -7,8 +7,6 @@ A file is a JSON list or has an object on each line; it may end in `.gz`. Each s
 - `policy`, source words read before each target word (SiLLM).
 """
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +18,7 @@ from annotated_types import Ge, Le
 from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 
 from simulmt.errors import UserError
+from simulmt.system.disk import raw_lines
 
 Reads: TypeAlias = tuple[Annotated[int, Ge(0), Le(1_000_000)], ...]
 """What had been read before each written unit."""
@@ -75,11 +74,7 @@ def read_recorded(path: Path) -> list[Recorded]:
     Raises:
         UserError: the file cannot be read, or a sentence is corrupt; the message has its number.
     """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            text = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
+    text = b"".join(raw_lines(path))
     if not text.lstrip().startswith(b"["):
         text = b"[" + b",".join(line for line in text.split(b"\n") if line.strip()) + b"]"
     try:
@@ -92,7 +87,7 @@ def read_recorded(path: Path) -> list[Recorded]:
             f"{path}: {where}{': ' * bool(name)}{'.'.join(map(str, name))}: {first['msg']}; give "
             "an instances.log, or lists with `rw` or `policy`"
         ) from None
-    return [one for _, one in sorted(enumerate(found), key=lambda pair: pair[1].index or 0)]
+    return sorted(found, key=lambda one: one.index or 0)
 
 
 def check_text(found: Sequence[Recorded], sources: Sequence[str], option: str) -> None:

@@ -23,7 +23,7 @@ from simulmt.decoding.writing import WORDS, Writing, spaced, words_of
 from simulmt.errors import UserError
 from simulmt.options import parse_json
 from simulmt.system.console import warn
-from simulmt.system.disk import write_text
+from simulmt.system.disk import raw_lines, write_text
 
 T = TypeVar("T")
 ENDS_OF_LISTS = (".json", ".jsonl", ".gz")
@@ -143,12 +143,8 @@ def read_log(path: Path, parse: Callable[[bytes], T]) -> list[T]:
         UserError: the file cannot be read, or `parse` raises this or a ValueError; the message
             names the line.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(raw_lines(path), 1):
         if not line.strip():
             continue
         try:

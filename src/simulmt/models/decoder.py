@@ -16,7 +16,7 @@ from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention, again
 from simulmt.models.reencoding import PrefixAttention
 
-A = TypeVar("A", Attended, Looked, Stepped)
+A = TypeVar("A", Attended, Looked, Stepped, Looked | None)
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
 """The kinds of attention to the source that a decoder layer may have."""
 
@@ -33,7 +33,7 @@ class LayerState(NamedTuple):
 
 
 Attend: TypeAlias = Callable[[SourceAttention, Float[Tensor, "B N D"], LayerState], A]
-"""What more steps ask the attention of a layer."""
+"""What more steps ask the attention of a layer; None for nothing."""
 
 
 class DecoderLayer(nn.Module):
@@ -74,15 +74,6 @@ class DecoderLayer(nn.Module):
         empty = self.self_attention.empty(source.states)
         return LayerState(empty, empty, self.source_attention.memory(source), None)
 
-    def remember(
-        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState
-    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
-        """The outputs of N steps that do not attend to the source, and the state after them."""
-        kept = state.self_keys, state.self_values
-        h, keys, values = self.self_attention.step(self.around_self.before(x), *kept, visible)
-        x = self.around_feed_forward(self.around_self.after(x, h), self.feed_forward)
-        return x, state._replace(self_keys=keys, self_values=values)
-
     def go_on(
         self,
         x: Float[Tensor, "B N D"],
@@ -100,7 +91,8 @@ class DecoderLayer(nn.Module):
         )
         x = self.around_self.after(x, written)
         attended = attend(self.source_attention, self.around_source.before(x), state)
-        x = self.around_source.after(x, attended.context)
+        if attended is not None:
+            x = self.around_source.after(x, attended.context)
         x = self.around_feed_forward(x, self.feed_forward)
         return x, state._replace(self_keys=keys, self_values=values), attended
 
@@ -139,12 +131,8 @@ class Decoder(nn.ModuleList):
     def remember(
         self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded
     ) -> Decoded:
-        """The state after N steps of the past."""
-        after = list[LayerState]()
-        for layer, state in zip(self._layers(), before, strict=True):
-            x, remembered = layer.remember(x, visible, state)
-            after.append(remembered)
-        return tuple(after)
+        """The state after N steps of the past, which do not attend to the source."""
+        return self._go_on(x, visible, before, lambda *_: None)[1]
 
     def extended(self, before: Decoded, source: Source) -> Decoded:
         """The state after more of the source has been read."""

@@ -156,7 +156,12 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
             prefixes, rows = encode_prefixes(self._states, x), torch.arange(len(x), device=x.device)
             whole = prefixes[rows, mask.sum(1) - 1]  # the longest prefix without padding
             return self.encoded(source, whole, mask, prefixes=prefixes)
-        visible = emphasised(self.clock, self._visible(source, mask), source, "source")
+        visible = None if self.causal else mask[:, None, None]
+        if self.sees_words:
+            ended = self.word_ends(source, mask).cumsum(1)
+            word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
+            visible = (word[:, None] <= word[..., None])[:, None]
+        visible = emphasised(self.clock, visible, source, "source")
         states = self._states(x, visible)
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
@@ -176,18 +181,6 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         tokens = torch.cat([past, tokens], 1)
         visible = emphasised(self.clock, real, tokens, side, start=first)
         return self.embed(tokens, first, weight), visible
-
-    def _visible(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Bool[Tensor, "B 1 #S S"] | None:
-        """Which source tokens each one sees in the encoder; None if the encoder is causal."""
-        if not self.causal:
-            return mask[:, None, None]
-        if not self.sees_words:
-            return None
-        ended = self.word_ends(source, mask).cumsum(1)
-        word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
-        return (word[:, None] <= word[..., None])[:, None]
 
     def _states(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
         return self.encoder_norm(self.encoder(x, visible))  # type: ignore[no-any-return]

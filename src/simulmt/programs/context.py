@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from simulmt.data.text import decoded, raw_lines
+from simulmt.data.text import decoded
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.history import Before
 from simulmt.errors import UserError
+from simulmt.system.disk import raw_lines
 
 
 def read_context(path: Path, sentences: int, subwords: Tokenizer) -> list[list[Before]]:

@@ -99,7 +99,9 @@ def distil(cfg: DictConfig) -> None:
                 work.job.translate(work.translator, rank, world)
                 return
             summary.print_dropped(work.corpus.name, work.train)
-            if not work.begin():
+            place, unfinished = work.job.place, work.job.folder
+            there = place.iterdir() if place.is_dir() else ()
+            if not work.job.begin(taken=any(path != unfinished for path in there)):
                 if here > 1:
                     run_ranks(here)
                 else:
@@ -154,11 +156,6 @@ class Distillation:
         return cls(options, trained, translator, corpus)
 
     @property
-    def folder(self) -> Path:
-        """The folder of the corpus."""
-        return self.options.to.absolute()
-
-    @property
     def train(self) -> Split:
         """The pairs to translate."""
         return self.corpus.splits["train"]
@@ -179,29 +176,20 @@ class Distillation:
             "references": target if self.options.references else None,
             "languages": [self.corpus.source_language, self.corpus.target_language],
         }
-        folder, lines = self.folder, self.train.sources
+        folder, lines = self.options.to.absolute(), self.train.sources
         record, unfinished = folder / RECORD, folder / ".unfinished"
         return LineJob(folder, record, unfinished, job, lines, self.options.block)
-
-    def begin(self) -> bool:
-        """Begin the folder, or check that the same command has begun it; True if it is finished.
-
-        Raises:
-            UserError: the folder holds something else, or cannot be written.
-        """
-        there = self.folder.iterdir() if self.folder.is_dir() else ()
-        return self.job.begin(taken=any(path != self.job.folder for path in there))
 
     def join(self) -> None:
         """Join the blocks once all are complete, and print how to train on the corpus."""
         job, train, texts = self.job, self.train, dict[Path, Iterable[str]]()
         source, target = self.corpus.source_language, self.corpus.target_language
         for name, split in self.corpus.splits.items():
-            texts[self.folder / f"{name}.{source}"] = split.sources
-            texts[self.folder / f"{name}.{target}"] = split.targets
+            texts[job.place / f"{name}.{source}"] = split.sources
+            texts[job.place / f"{name}.{target}"] = split.targets
         original = train if self.options.references else Split([], [])
-        texts[self.folder / f"train.{source}"] = chain(train.sources, original.sources)
-        texts[self.folder / f"train.{target}"] = chain(job.translations(), original.targets)
+        texts[job.place / f"train.{source}"] = chain(train.sources, original.sources)
+        texts[job.place / f"train.{target}"] = chain(job.translations(), original.targets)
         writing = self.teacher.subwords.writing
         sides = {f".{source}": writing.source, f".{target}": writing.target}
         for path, lines in texts.items():

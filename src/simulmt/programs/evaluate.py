@@ -33,7 +33,6 @@ from simulmt.programs.documents import evaluate_documents
 from simulmt.programs.evaluate_options import EvaluateOptions
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import plain
-from simulmt.programs.texts import read_text
 from simulmt.saved.trained import Trained
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.score import score
@@ -142,8 +141,7 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     own = options.sentences
     if own and own not in TOLD and not Path(own).expanduser().is_file():
         raise UserError(f"sentences={own} is not a file; give one, or one of {', '.join(TOLD)}")
-    chosen = options.split, options.source, options.target, options.data_root
-    files, split = read_text(trained, *chosen)
+    files, split = options.read(trained)
     split = with_documents(split, options.documents) if options.documents else split
     split = as_recognised(split, options.unpunctuated, options.lowercased)
     home = options.folder(trained).parent

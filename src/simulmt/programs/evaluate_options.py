@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from simulmt.data.corpus import SPLITS
-from simulmt.data.sacrebleu_sets import PREFIX, is_test_set
+from simulmt.data.sacrebleu_sets import PREFIX
 from simulmt.data.store import digest_of_file
 from simulmt.data.writing_options import BleuTokens
 from simulmt.decoding.cuts import STREAM, TOLD, check_cut
@@ -17,7 +17,7 @@ from simulmt.models.eight_bit import Precision
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, is_folder_name
 from simulmt.parts.builders import other_policy
 from simulmt.programs.plain import Dials
-from simulmt.programs.texts import check_text, name_of_text
+from simulmt.programs.texts import TextOptions
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.conventions import check_bleu
@@ -28,13 +28,10 @@ _OWN = (*_SEARCH, "sentences", "context", "cut", "weights")
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(TextOptions):
     """The options of `conf/evaluate.yaml`, which explains each of them."""
 
     checkpoint: Path
-    split: str
-    source: Path | None
-    target: Path | None
     text: FolderName | None
     device: str
     weights: Precision
@@ -44,7 +41,6 @@ class EvaluateOptions:
     dial: Dials
     policy: Config
     word_ms: Annotated[int | float, Ge(0.001), Le(1_000_000)] | None
-    data_root: Path | None
     documents: Path | None
     unpunctuated: bool
     lowercased: bool
@@ -56,14 +52,13 @@ class EvaluateOptions:
     export: Literal["policy"] | None
 
     def __post_init__(self) -> None:
-        other = self.source is not None or is_test_set(self.split)
-        check_text(self.split, self.source, self.target, self.data_root)
-        if other and (not is_folder_name(self.scored) or self.scored.lower() in SPLITS):
+        super().__post_init__()
+        if self.is_other and (not is_folder_name(self.scored) or self.scored.lower() in SPLITS):
             raise UserError(
                 f"the name of the text is {self.scored!r}, but it must be {FOLDER_NAME}, and not "
                 f"one of the splits {', '.join(SPLITS)}: set text=NAME"
             )
-        if self.text is not None and not other:
+        if self.text is not None and not self.is_other:
             raise UserError(
                 f"text={self.text} has no effect on the model's own splits: leave it out, or give "
                 f"source=FILE target=FILE or split={PREFIX}NAME"
@@ -134,7 +129,7 @@ class EvaluateOptions:
     @property
     def scored(self) -> str:
         """The name of the decoded sentences in folders and tables."""
-        return name_of_text(self.split, self.source) if self.text is None else self.text
+        return self.name if self.text is None else self.text
 
     @property
     def named(self) -> str:

@@ -1,6 +1,5 @@
 """A job that translates lines, which a kill cannot harm and which corrupt files cannot mislead."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from simulmt.data.store import digest, digest_of_file
 from simulmt.errors import UserError
 from simulmt.options import Config
-from simulmt.system.console import counted, say
+from simulmt.system.console import say, watch
 from simulmt.system.disk import read_json, read_record, replacing, write_json, writing
 from simulmt.system.ending import CONTINUES
 from simulmt.system.lock import alone
@@ -123,22 +122,12 @@ class LineJob:
         with alone(self.folder / f"rank{rank}"):
             if self.record.exists():  # another process, for which this one waited, has finished
                 return
-            work = self._blocks(mine, translate)
-            deque(counted(work, "translating", int, len(self.lines) // world, "lines"), maxlen=0)
-
-    def _blocks(
-        self, mine: Sequence[int], translate: Callable[[list[str]], list[str]]
-    ) -> Iterator[int]:
-        """Yield the number of lines in each block, once it is written."""
-        missing = self._missing(mine)
-        if there := len(mine) - len(missing):
-            say(f"{there:,} of {len(mine):,} blocks are already translated")
-        for number in mine:
-            given = [*self.lines[number * self.block : (number + 1) * self.block]]
-            if number in missing:
-                lines = translate(given)
+            missing = self._missing(mine)
+            if there := len(mine) - len(missing):
+                say(f"{there:,} of {len(mine):,} blocks are already translated")
+            for number in watch(missing, "translating blocks"):
+                lines = translate([*self.lines[number * self.block : (number + 1) * self.block]])
                 write_json(self._file(number), _Block(self._digest(number, lines), lines))
-            yield len(given)
 
     def _file(self, number: int) -> Path:
         return self.folder / f"block-{number:07d}.json"
@@ -154,8 +143,8 @@ class LineJob:
                 return block.lines
         return None
 
-    def _missing(self, numbers: Iterable[int]) -> set[int]:
-        return {number for number in numbers if self._read(number) is None}
+    def _missing(self, numbers: Iterable[int]) -> list[int]:
+        return [number for number in numbers if self._read(number) is None]
 
     def translations(self) -> Iterator[str]:
         """Yield the translations of all lines, once no block is missing."""

@@ -8,17 +8,14 @@ from typing import Annotated
 from annotated_types import MinLen
 from omegaconf import DictConfig
 
-from simulmt.analysis.page import write_rows
 from simulmt.analysis.summary import print_dropped
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.sacrebleu_sets import is_test_set
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.recorded import check_text as check_recorded
-from simulmt.decoding.recorded import read_recorded
+from simulmt.decoding.recorded import check_text, read_recorded
 from simulmt.errors import UserError
 from simulmt.files.instances import write_lists
 from simulmt.files.run_directory import tested_checkpoint
@@ -27,31 +24,27 @@ from simulmt.models.model import Model
 from simulmt.options import OneOrMany, Tokens, Weight, construct
 from simulmt.parts.builders import build_mechanism, pick_device
 from simulmt.programs.plain import plain
-from simulmt.programs.texts import check_text, name_of_text, read_text
+from simulmt.programs.texts import TextOptions
 from simulmt.saved import checkpoint
 from simulmt.scoring.score import UnitDelays, latencies
 from simulmt.system.console import say, watch
-from simulmt.system.disk import check_writable
+from simulmt.system.disk import check_writable, write_rows
 from simulmt.system.memory import enough_memory
 
 
 @dataclass(frozen=True)
-class OracleOptions:
+class OracleOptions(TextOptions):
     """The options of `conf/oracle.yaml`, which explains each of them."""
 
     checkpoint: Path
-    split: str
-    source: Path | None
-    target: Path | None
     epsilon: Annotated[OneOrMany[Weight], MinLen(1)]
     to: Path | None
     device: str
     batch_tokens: Tokens | None
-    data_root: Path | None
 
     def __post_init__(self) -> None:
-        check_text(self.split, self.source, self.target, self.data_root)
-        if (self.source or is_test_set(self.split)) and not self.to:
+        super().__post_init__()
+        if self.is_other and not self.to:
             text = f"source={self.source}" if self.source else f"split={self.split}"
             raise UserError(f"{text}: say where the lists of this text go, with to=DIR")
 
@@ -84,15 +77,14 @@ def _oracle(options: OracleOptions) -> None:
             "one that waits for k words"
         )
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
-    chosen = options.split, options.source, options.target
-    _, split = read_text(trained, *chosen, options.data_root)
-    print_dropped(name_of_text(options.split, options.source), split)
+    _, split = options.read(trained)
+    print_dropped(options.name, split)
     usual = trained.path in (trained.home, tested_checkpoint(trained.home))
     own = [] if usual else [trained.path.stem]
-    name = "-".join([name_of_text(options.split, options.source), *own])
+    name = "-".join([options.name, *own])
     paths = [folder / f"{name}-epsilon{epsilon:.12g}.json" for epsilon in options.epsilon]
     for path in filter(Path.exists, paths):
-        check_recorded(read_recorded(path), split.sources, f"to={folder}: {path.name}")
+        check_text(read_recorded(path), split.sources, f"to={folder}: {path.name}")
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     found = stops(model, split, trained.subwords, options.epsilon, tokens)
     rows = []

@@ -4,7 +4,6 @@ The records lie in a folder of the sweep, not with the runs, which several sweep
 """
 
 import atexit
-import csv
 import os
 import secrets
 import shutil
@@ -25,7 +24,7 @@ from simulmt.errors import UserError
 from simulmt.programs.command import in_one_line
 from simulmt.programs.plain import plain
 from simulmt.system.console import console, say
-from simulmt.system.disk import read_record, replacing, write_json
+from simulmt.system.disk import read_record, write_json, write_rows
 from simulmt.system.ending import BAD_INPUT, CONTINUES, ENDS_WITH, handle_signals
 
 SWEEP = "SIMULMT_SWEEP"
@@ -71,17 +70,14 @@ def find_outcomes(records: Path) -> dict[int, Outcome]:
 
 def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
     """Print a table with a row for each run, and write it as CSV; return the path of the file."""
-    table, path = Table(Column("run", overflow="fold"), "outcome", "reason"), sweep / "sweep.csv"
-    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["run", "outcome", "reason", "tries", "seconds"])
-        for each in outcomes:
-            folder = os.path.relpath(each.folder, sweep)
-            style = "red" if each.outcome == "failed" else None
-            writer.writerow([folder, each.outcome, each.reason, each.tries, each.seconds])
-            table.add_row(*map(Text, [each.name, each.outcome, each.reason]), style=style)
+    table, rows = Table(Column("run", overflow="fold"), "outcome", "reason"), []
+    for each in outcomes:
+        style = "red" if each.outcome == "failed" else None
+        table.add_row(*map(Text, [each.name, each.outcome, each.reason]), style=style)
+        row = {key: getattr(each, key) for key in ("outcome", "reason", "tries", "seconds")}
+        rows.append({"run": os.path.relpath(each.folder, sweep), **row})
     console.print(table)
-    return path
+    return write_rows(rows, sweep / "sweep.csv")
 
 
 class SweepEnd(Callback):

@@ -1,5 +1,6 @@
 """The text that a program decodes: a split of the model's own data, a test set, or two files."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from simulmt.data.corpus import Split
@@ -11,49 +12,63 @@ from simulmt.errors import UserError
 from simulmt.saved.trained import Trained
 
 
-def check_text(split: str, source: Path | None, target: Path | None, root: Path | None) -> None:
-    """Check the options that name a text, as of `read_text`.
+@dataclass(frozen=True)
+class TextOptions:
+    """The options that name a text.
+
+    Attributes:
+        split: `test`, another split of the model's own data, or a test set of sacreBLEU.
+        source: The file of the sources, instead of a split.
+        target: The file of the references.
+        data_root: The folder of the model's own data, if it has moved.
 
     Raises:
         UserError: they name two texts, or half of one.
     """
-    files = f"source={source} and target={target}"
-    if (source is None) != (target is None):
-        raise UserError(f"{files}: give both, or neither")
-    if source and split != "test":
-        raise UserError(f"split={split} with {files}: leave out the split, or the files")
-    if root and (source or is_test_set(split)):
-        raise UserError(
-            f"data_root={root} is for the model's own data: leave it out, or leave out "
-            f"{f'source={source}' if source else f'split={split}'}"
-        )
 
+    split: str
+    source: Path | None
+    target: Path | None
+    data_root: Path | None
 
-def name_of_text(split: str, source: Path | None) -> str:
-    """Return the name of a text in folders and tables."""
-    return stem(source) if source else split.removeprefix(PREFIX).replace("/", "_")
+    def __post_init__(self) -> None:
+        files = f"source={self.source} and target={self.target}"
+        if (self.source is None) != (self.target is None):
+            raise UserError(f"{files}: give both, or neither")
+        if self.source and self.split != "test":
+            raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
+        if self.data_root and self.is_other:
+            named = f"source={self.source}" if self.source else f"split={self.split}"
+            raise UserError(
+                f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
+                f"out {named}"
+            )
 
+    @property
+    def is_other(self) -> bool:
+        """True if the text is not of the model's own data."""
+        return self.source is not None or is_test_set(self.split)
 
-def read_text(
-    trained: Trained, split: str, source: Path | None, target: Path | None, root: Path | None
-) -> tuple[FilePair | None, Split]:
-    """Return the files of a text, None for a split of the model's own data, and its pairs.
+    @property
+    def name(self) -> str:
+        """The name of the text in folders and tables."""
+        own = self.split.removeprefix(PREFIX).replace("/", "_")
+        return stem(self.source) if self.source else own
 
-    Args:
-        trained: the model that is to decode it.
-        split: `test`, another split of the model's own data, or a test set of sacreBLEU.
-        source: the file of the sources, instead of a split.
-        target: the file of the references.
-        root: the folder of the model's own data, if it has moved.
+    def read(self, trained: Trained) -> tuple[FilePair | None, Split]:
+        """Return the files, None for a split of the model's own data, and their pairs.
 
-    Raises:
-        UserError: there is no such text.
-    """
-    if is_test_set(split):
-        described = trained.manifest
-        files = find_set(split, described.source_language, described.target_language)
-    elif source and target:
-        files = FilePair(source, target)
-    else:
-        return None, trained.own_split(split, root)
-    return files, read_pairs([files], writing=trained.subwords.writing)
+        Args:
+            trained: the model that is to decode them.
+
+        Raises:
+            UserError: there is no such text.
+        """
+        if is_test_set(self.split):
+            described = trained.manifest
+            files = find_set(self.split, described.source_language, described.target_language)
+        elif self.source and self.target:
+            files = FilePair(self.source, self.target)
+        else:
+            return None, trained.own_split(self.split, self.data_root)
+        return files, read_pairs([files], writing=trained.subwords.writing)

@@ -9,9 +9,10 @@ from typing import NamedTuple, TypeAlias
 import yaml
 
 from simulmt.data.docids import adjacent, read_docids
-from simulmt.data.text import decoded, raw_lines, text_lines, word_count
+from simulmt.data.text import decoded, text_lines, word_count
 from simulmt.decoding.writing import WORDS, Writing, spaced
 from simulmt.errors import UserError
+from simulmt.system.disk import raw_lines
 
 
 class Segment(NamedTuple):

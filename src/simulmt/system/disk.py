@@ -3,19 +3,28 @@
 Neither a reader nor a restart after a kill ever finds half a file.
 """
 
+import csv
 import errno
+import gzip
 import json
 import os
+import sys
 import uuid
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar
 
 from simulmt.errors import UserError
 from simulmt.options import convert
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 T = TypeVar("T")
 UNFINISHED = ".tmp"
@@ -97,6 +106,26 @@ def replacing(path: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file as they are, decompressed if its ending names a compression.
+
+    Raises:
+        UserError: the file cannot be read or is corrupt.
+    """
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstd.open}
+    try:
+        with openers.get(path.suffix, open)(path, "rb") as file:
+            yield from file
+    except (gzip.BadGzipFile, EOFError, zlib.error, zstd.ZstdError) as error:
+        raise UserError(
+            f"{path} is corrupt, or not compressed ({error}): fetch it again, or drop "
+            f"{path.suffix} from its name if it is plain text"
+        ) from error
+    except OSError as error:
+        why = f"{path} cannot be read ({error.strerror})"
+        raise UserError(f"{why}: check path and permissions") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, with its own line ends on every system."""
     with replacing(path) as unfinished:
@@ -105,8 +134,18 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
-    text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(content, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, f"{text}\n")
+
+
+def write_rows(rows: Sequence[Mapping[str, object]], path: Path) -> Path:
+    """Write a CSV file with a column for each key, numbers in full precision; return its path."""
+    columns = dict.fromkeys(column for row in rows for column in row)
+    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -135,12 +174,9 @@ def read_record(path: Path, kind: type[T]) -> T:
         ) from None
 
 
-def _to_plain(value: Any) -> Any:
-    """Return dataclasses as dictionaries without the fields that hold their default."""
-    if is_dataclass(value):
-        items = {field.name: getattr(value, field.name) for field in fields(value)}
-        usual = {field.name: field.default for field in fields(value)}
-        value = {name: item for name, item in items.items() if item != usual[name]}
+def _plain(value: Any) -> dict[str, Any]:
+    """Return a mapping, or the fields of a dataclass that do not hold their default."""
     if isinstance(value, Mapping):
-        return {str(key): _to_plain(item) for key, item in value.items()}
-    return value
+        return dict(value)
+    given = ((field, getattr(value, field.name)) for field in fields(value))
+    return {field.name: each for field, each in given if each != field.default}

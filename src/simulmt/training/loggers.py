@@ -13,7 +13,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from simulmt.files.metrics import read_metrics
 from simulmt.files.run_directory import METRICS
 from simulmt.parts.configuration import Configuration
-from simulmt.system.disk import replacing, writing
+from simulmt.system.disk import write_rows, writing
 from simulmt.system.ending import is_first
 from simulmt.training.board import Board
 
@@ -47,13 +47,10 @@ class MetricsFile(Logger):
             self._rows.append(row)
             if row.keys() <= set(self._columns):  # appending takes as long for the last row
                 with writing(self._path), self._path.open("a", newline="") as file:
-                    csv.DictWriter(file, self._columns, restval="").writerow(row)
+                    csv.DictWriter(file, self._columns, lineterminator="\n").writerow(row)
                 return
         self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
-        with replacing(self._path) as unfinished, unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self._columns, restval="")
-            writer.writeheader()
-            writer.writerows(self._rows)
+        write_rows(self._rows, self._path)
 
     @rank_zero_only
     def log_hyperparams(

@@ -58,6 +58,18 @@ def make_trainer(
     """
     warnings.filterwarnings("ignore", f".*({'|'.join(_EXPECTED)})")
     bar = plan.progress and console.is_terminal
+    own: list[Callback] = [
+        OneRun(config),
+        TrainingRecord(folder),
+        SimultaneousDecoding(valid, plan.dal_range, folder),
+        checkpoint_callback(folder, Path(BEST).stem, "valid/selection", save_last=False),
+        checkpoint_callback(folder, STEP, "step", save_top_k=plan.average, save_last=True),
+        ProgressLines(each_minute=not bar),
+    ]
+    if plan.patience is not None:
+        own.append(Patience(plan.patience, folder))
+    if bar:
+        own.append(TrainingBar())
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
@@ -72,29 +84,11 @@ def make_trainer(
         accumulate_grad_batches=plan.accumulate,
         log_every_n_steps=plan.log_every,
         enable_progress_bar=bar,
-        callbacks=[*_callbacks(plan, folder, valid, config, bar), *callbacks],
+        callbacks=[*own, *callbacks],
         logger=loggers,
         plugins=[WholeFiles(), environment],
         **{**FIXED, "enable_model_summary": False, **(plan.lightning or {})},
     )
-
-
-def _callbacks(
-    plan: TrainingPlan, folder: Path, valid: SplitDecoder, config: Config, bar: bool
-) -> list[Callback]:
-    callbacks: list[Callback] = [
-        OneRun(config),
-        TrainingRecord(folder),
-        SimultaneousDecoding(valid, plan.dal_range, folder),
-        checkpoint_callback(folder, Path(BEST).stem, "valid/selection", save_last=False),
-        checkpoint_callback(folder, STEP, "step", save_top_k=plan.average, save_last=True),
-        ProgressLines(each_minute=not bar),
-    ]
-    if plan.patience is not None:
-        callbacks.append(Patience(plan.patience, folder))
-    if bar:
-        callbacks.append(TrainingBar())
-    return callbacks
 
 
 def fit(

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.figures.panels import save
-from simulmt.analysis.page import REMEDY, write_rows
+from simulmt.analysis.page import REMEDY
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.studies.forced import AttentionLinks, attention_links, forced_words
 from simulmt.analysis.tables.names import run_names
@@ -31,7 +31,7 @@ from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained, text_cache
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import watch
-from simulmt.system.disk import read_json, writing
+from simulmt.system.disk import read_json, write_rows, writing
 
 CPU = torch.device("cpu")
 _OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")

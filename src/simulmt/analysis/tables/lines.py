@@ -22,16 +22,13 @@ class ReportLines:
         keys: The name of each run's line in CSV files, by folder.
         titles: The same in pictures, with the field's names or the user's own.
         own: The user's own names of lines, by the names that the report gives.
+        names: The name of each run, by folder, for tables that people read.
     """
 
     keys: Mapping[str, str]
     titles: Mapping[str, str]
     own: Mapping[str, str]
-
-    def run_names(self, runs: Sequence[Run]) -> dict[str, str]:
-        """Return a name for each of some runs, by folder, for tables that people read."""
-        usual = line_names(runs, show=title)
-        return run_names(runs, {f: self.own.get(name, name) for f, name in usual.items()})
+    names: Mapping[str, str]
 
 
 def report_lines(
@@ -62,10 +59,13 @@ def report_lines(
     own = {} if file is None else _read_labels(file)
     for name in own:
         pick(lines, name, f"labels={file}: a line")
-    (shown, times), *_ = Counter(own.get(name, name) for name in lines).most_common(1)
+    (twin, times), *_ = Counter(own.get(name, name) for name in lines).most_common(1)
     if times > 1:
-        raise UserError(f"labels={file}: {times} lines have the name {shown!r}; give each its own")
-    return ReportLines(plain, {folder: own.get(name, name) for folder, name in titles.items()}, own)
+        raise UserError(f"labels={file}: {times} lines have the name {twin!r}; give each its own")
+    usual = line_names(runs, show=title)
+    names = run_names(runs, {folder: own.get(name, name) for folder, name in usual.items()})
+    shown = {folder: own.get(name, name) for folder, name in titles.items()}
+    return ReportLines(plain, shown, own, names)
 
 
 def _read_labels(file: Path) -> dict[str, str]:

@@ -12,9 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, takewhile
+from itertools import chain
 
 from simulmt.analysis.runs.run import DIGEST, Run
+from simulmt.decoding.policy import common_length
 from simulmt.options import SAME_RUN, is_below
 from simulmt.parts.configuration import WEIGHTS
 
@@ -173,12 +174,7 @@ def _brief(value: object, values: Sequence[object]) -> str:
     if not isinstance(value, str) or "/" not in value:
         return value if isinstance(value, str) else json.dumps(value)
     paths = [v.split("/") for v in values if isinstance(v, str) and "/" in v]
-    start = _shared(paths)
-    end = _shared([path[start:][::-1] for path in paths])
+    start = common_length(paths)
+    end = common_length([path[start:][::-1] for path in paths])
     parts = value.split("/")
     return "/".join(parts[start : len(parts) - end]) or parts[-1]
-
-
-def _shared(paths: Sequence[Sequence[str]]) -> int:
-    """Return the number of equal parts with which all paths begin."""
-    return sum(1 for _ in takewhile(lambda part: len({*part}) == 1, zip(*paths, strict=False)))
