@@ -245,3 +245,9 @@ def test_the_version_of_a_plugin_tells_its_code(folder, monkeypatch):
     before = plugins.version_of("bare")
     (folder / "bare.py").write_text("more = 1\n")
     assert plugins.version_of("bare") != before
+    (folder / "whole").mkdir()
+    for name in ("__init__.py", "plug.py", "core.py"):
+        (folder / "whole" / name).touch()
+    before = plugins.version_of("whole.plug")
+    (folder / "whole" / "core.py").write_text("more = 1\n")
+    assert plugins.version_of("whole.plug") != before

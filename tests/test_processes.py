@@ -23,21 +23,37 @@ time.sleep(60)
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 
 
+ELASTIC = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "8"}
+
+
 @pytest.mark.parametrize(
     ("variables", "first"),
     [
         ({}, True),
-        ({"SLURM_PROCID": "3"}, False),
-        ({"RANK": "4", "LOCAL_RANK": "0"}, False),  # the first of another machine
-        ({"RANK": "0", "SLURM_PROCID": "1"}, True),  # torchrun numbers again
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}, False),
+        ({"SLURM_PROCID": "3"}, True),  # of no step
+        ({**ELASTIC, "RANK": "4", "LOCAL_RANK": "0"}, False),  # the first of another machine
+        ({**ELASTIC, "RANK": "0", "SLURM_PROCID": "1"}, True),  # torchrun numbers again
+        ({"RANK": "1", "WORLD_SIZE": "2"}, True),  # left in the environment by something else
+        ({"RANK": ""}, True),
     ],
 )
 def test_the_first_process_is_the_one_that_launchers_number_0(variables, first, monkeypatch):
-    for name in ("RANK", "SLURM_PROCID"):
+    for name in ("RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert ending.is_first() == first
+
+
+def test_a_process_ends_with_any_other():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        code = CHILD.replace("os.getppid()", str(other.pid))
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            other.communicate(b"\n", timeout=30)
+            assert process.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_a_process_ends_with_its_killed_parent():

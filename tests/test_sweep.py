@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from hydra_plugins.hydra_optuna_sweeper.config import Direction
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.data.store import digest_of_file
@@ -163,13 +164,21 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
     assert changed == ["gone was 1, is None", "came was None, is 2"]
 
 
-def test_retrained_weights_of_init_from_are_other_settings(tmp_path):
+@pytest.mark.parametrize(
+    ("option", "field"),
+    [
+        ("init_from={}", "init_sha256"),
+        ("teacher=pretrained teacher.checkpoint={}", "teacher_sha256"),
+        ("teacher=stops teacher.file={}", "teacher_sha256"),
+    ],
+)
+def test_retrained_weights_and_other_stops_are_other_settings(option, field, tmp_path):
     start, folder = tmp_path / "start.ckpt", tmp_path / "run"
     start.write_bytes(b"weights")
-    config = configuration("train", f"init_from={start}")
+    config = configuration("train", *option.format(start).split())
     leave(folder, config, scores=True)
     for digest, kind in ((digest_of_file(start), "finished"), ("that of other weights", "new")):
-        record = Provenance("", "", None, {}, "", "", init_sha256=digest)
+        record = Provenance("", "", None, {}, "", "", **{field: digest})
         write_json(folder / "provenance.json", record)
         assert read_state(folder, plain(config)).kind == kind
 
@@ -242,6 +251,45 @@ def test_ranks_that_were_told_something_else_stop():
     message = r"configurations: they differ in lambda, optim\.lr\. Start all"
     with pytest.raises(UserError, match=message):
         check_same([same, {**same, "lambda": 0.2}, {**same, "optim.lr": 1.0}])
+
+
+@pytest.mark.parametrize("direction", ["minimize", Direction.minimize, ["maximize", "minimize"]])
+def test_a_search_for_the_lowest_value_is_rejected(direction, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv(SWEEP, "")
+    parts = {"sweep": {"dir": str(tmp_path)}, "sweeper": {"direction": direction}}
+    with pytest.raises(SystemExit) as ended:
+        SweepEnd().on_multirun_start(OmegaConf.create({"hydra": parts}))
+    assert ended.value.code == 2
+    assert "set hydra.sweeper.direction=maximize" in capsys.readouterr().err
+
+
+def test_a_sweep_without_runs_replaces_no_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(SWEEP, str(tmp_path / "records"))
+    (tmp_path / "sweep.csv").write_text("of an earlier sweep")
+    config = OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}})
+    with pytest.raises(SystemExit) as ended:
+        SweepEnd().on_multirun_end(config)
+    assert ended.value.code == 2
+    assert "no run fits the sweep" in capsys.readouterr().err
+    assert (tmp_path / "sweep.csv").read_text() == "of an earlier sweep"
+
+
+def test_runs_outside_the_folder_of_a_sweep_are_reported_where_they_are(
+    tmp_path, monkeypatch, records
+):
+    reported = []
+    monkeypatch.setattr("simulmt.analysis.report.report", reported.append)
+    monkeypatch.setattr("simulmt.programs.outcome.compose", configuration)
+    for number, place in enumerate(("deen/a", "deen/b", "ende/a")):
+        write_outcome(number, Outcome("trained", "", 1, 1.0, str(tmp_path / place)))
+    (tmp_path / "verbfinal").mkdir()
+    (tmp_path / "verbfinal" / "sweep.csv").write_text("of an earlier sweep")
+    SweepEnd().on_multirun_end(
+        OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path / "verbfinal")}}})
+    )
+    assert [Path(given["runs"]).name for given in reported] == ["deen", "ende"]
+    assert (tmp_path / "verbfinal" / "sweep.csv").read_text() == "of an earlier sweep"
+    assert "../ende/a" in (tmp_path / "deen" / "sweep.csv").read_text()
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def version_of(module: str) -> str:
     A digest of the code follows the version of the package, which is empty if none is installed.
     """
     packages, file = packages_distributions().get(module.partition(".")[0], []), locate(module)
-    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    depth = module.count(".") + (file.name == "__init__.py")  # of the file in its package
+    files = sorted(file.parents[depth - 1].rglob("*.py")) if depth else [file]
     digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:8]
     return f"{version(packages[0]) if packages else ''}+{digest}"

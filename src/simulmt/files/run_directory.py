@@ -74,6 +74,7 @@ class Provenance:
         device: The processor, or the GPU.
         job: The number of the job, on a cluster with SLURM.
         init_sha256: SHA-256 of the weights' file of `init_from`, in hex; None without `init_from`.
+        teacher_sha256: The same of `teacher.checkpoint` or `teacher.file`.
     """
 
     command: str
@@ -84,6 +85,7 @@ class Provenance:
     device: str
     job: str | None = None
     init_sha256: str | None = None
+    teacher_sha256: str | None = None
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,14 @@ class SweepEnd(Callback):
     """A callback that Hydra calls in the process that the user started, whatever the launcher."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Choose the folder of the sweep's records."""
+        """Choose the folder of the sweep's records, after a check of what a search looks for."""
+        direction = config.hydra.sweeper.get("direction", "maximize")
+        if str(direction).rpartition(".")[2] != "maximize":
+            with in_one_line():
+                raise UserError(
+                    f"hydra.sweeper.direction is {direction}, but runs return a value that is "
+                    "better the higher it is: set hydra.sweeper.direction=maximize"
+                )
         name = f".sweep-{secrets.token_hex(8)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
         os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
@@ -113,12 +120,18 @@ class SweepEnd(Callback):
         folder, records = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
         finish_postponed()
         outcomes = [*find_outcomes(records).values()]
-        try:
-            report(plain(compose("report")) | {"runs": str(folder)})
-        except UserError as error:  # such as no finished run; the sweep has not failed by it
-            say(f"no report: {error}")
+        if not outcomes:
+            raise UserError("no run fits the sweep, such as a glob without a match: correct it")
+        places = {Path(each.folder).parent for each in outcomes}  # several for several data
+        if all(folder.resolve() in (place.resolve(), *place.resolve().parents) for place in places):
+            places = {folder}
+        for place in sorted(places):
+            try:
+                report(plain(compose("report")) | {"runs": str(place)})
+            except UserError as error:  # such as no finished run; the sweep has not failed by it
+                say(f"no report: {error}")
         failed = [each for each in outcomes if each.outcome == "failed"]
-        table = write_table(outcomes, folder)
+        table = write_table(outcomes, min(places))
         say(f"{len(outcomes)} runs, {len(failed)} failed; written: {table}")
         if failed:
             rejected = len(failed) == len(outcomes) and not any(each.tries for each in failed)

@@ -24,7 +24,10 @@ _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacreble
 
 
 def provenance(
-    accelerator: str, plugins: Mapping[str, str], start: Path | None = None
+    accelerator: str,
+    plugins: Mapping[str, str],
+    start: Path | None = None,
+    teacher: Path | None = None,
 ) -> Provenance:
     """Return the provenance of a training run that starts now.
 
@@ -32,11 +35,13 @@ def provenance(
         accelerator: `cpu`, `gpu`, or `auto` for a GPU if there is one.
         plugins: the versions of the plugins that bring a part of the model, by module.
         start: the checkpoint or exported folder of `init_from`.
+        teacher: that of the teacher, or the file of its stops.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
     versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
-    weights = weights_file(start) if start else None
+    used = [weights_file(place) if place else None for place in (start, teacher)]
+    init_sha256, teacher_sha256 = (digest_of_file(file) if file else None for file in used)
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),
@@ -46,7 +51,8 @@ def provenance(
         host=socket.gethostname(),
         device=torch.cuda.get_device_name() if on_gpu else processor(),
         job=os.environ.get("SLURM_JOB_ID"),
-        init_sha256=digest_of_file(weights) if weights else None,
+        init_sha256=init_sha256,
+        teacher_sha256=teacher_sha256,
     )
 
 

@@ -76,8 +76,10 @@ def sweep_run(
         The value that a sweeper maximises (see `value`).
     """
     began = time.monotonic()
-    if os.environ.get(ENDS_WITH, str(os.getpid())) != str(os.getpid()):  # a launcher's worker
+    if (begun_by := int(os.environ.get(ENDS_WITH, os.getpid()))) != os.getpid():  # by a launcher
         end_with(os.getppid())
+        if "SLURM_JOB_ID" not in os.environ:  # on the same machine
+            end_with(begun_by)
     try:
         run = RunSpec.of(plain(cfg), words)
         with alone_in(folder, waits=waits):
@@ -172,6 +174,7 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     line = [sys.executable, "-m", "simulmt", "train", *words]
     line += ["hydra.mode=RUN", f"hydra.run.dir={place}"]
     env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
+    env["PYTHONSAFEPATH"] = "1"  # a file statistics.py in the current folder is not Python's
     last = ""
     with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
         try:

@@ -128,7 +128,7 @@ def _train(
         check_enough(len(data.encoded[name]), plan.nodes * plan.devices, name)
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
-        _describe(folder, run, data, record, start.path if start else None)
+        _describe(folder, run, data, record)
     with open_loggers(extra, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, callbacks, same, environment)
@@ -182,16 +182,15 @@ def _start_from(start: Trained, model: Model, config: Configuration) -> Frozen:
     return Frozen(frozenset(found.loaded), freeze)
 
 
-def _describe(
-    folder: Path, run: RunSpec, data: RunData, record: Mapping[str, str], start: Path | None
-) -> None:
+def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, str]) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     mechanism, plain_config, plugins = run.mechanism, run.config.plain, needed_by(run.config.plain)
     for name, text in record.items():
         write_text(folder / files.HYDRA / name, text)
     traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / files.CONFIG, plain_config)
-    write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, plugins, start))
+    used = [Path(place) if place else None for place in resume.used_models(plain_config).values()]
+    write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, plugins, *used))
     write_json(folder / files.TRAITS, traits)
     write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun
 

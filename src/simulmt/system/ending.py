@@ -54,9 +54,10 @@ def is_first() -> bool:
 
 def launched() -> tuple[int, int]:
     """Return the rank of this process, and how many torchrun or srun has started; (0, 1) alone."""
-    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
-    size = os.environ.get("WORLD_SIZE", os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
-    return int(rank), int(size)
+    if TORCHRUN in os.environ:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    size = int(os.environ.get("SLURM_STEP_NUM_TASKS") or 1)
+    return (int(os.environ["SLURM_PROCID"]) if size > 1 else 0), size
 
 
 def is_worker() -> bool:
@@ -66,7 +67,7 @@ def is_worker() -> bool:
 
 @cache  # one thread is enough
 def end_with(parent: int) -> None:
-    """Kill this process as soon as its parent has ended, for whatever reason.
+    """Kill this process as soon as its parent, or another process, has ended for whatever reason.
 
     Otherwise a sweep that is restarted after a kill would find its own runs still training, and a
     single process left on a GPU would wait half an hour for the others.
@@ -74,10 +75,14 @@ def end_with(parent: int) -> None:
     Args:
         parent: process id.
     """
+    own = os.getppid() == parent
 
     def wait() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
+        with suppress(ProcessLookupError):
+            while not own or os.getppid() == parent:
+                if not own:
+                    os.kill(parent, 0)
+                time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -54,11 +54,11 @@ def read_state(folder: Path, config: Config) -> RunState:
             for module, now in needed_by(config).items()
             if then.get(module) != now
         ]
-        start = config.get("init_from")
-        weights = weights_file(Path(start)) if start else None
-        known = provenance and provenance.init_sha256
-        if weights and known and known != digest_of_file(weights):
-            changed.append(f"the weights in init_from={start}")
+        known = (provenance.init_sha256, provenance.teacher_sha256) if provenance else (None, None)
+        for (option, place), sha256 in zip(used_models(config).items(), known, strict=True):
+            file = weights_file(Path(place)) if place else None
+            if file and sha256 and sha256 != digest_of_file(file):
+                changed.append(f"the file of {option}={place}")
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
         if files.is_finished(folder):
@@ -69,6 +69,13 @@ def read_state(folder: Path, config: Config) -> RunState:
         return RunState("half", f"from update {step}")
     except UserError as error:
         return RunState("new", str(error))
+
+
+def used_models(config: Config) -> dict[str, str | None]:
+    """Return the places of the model that a training starts from and of its teacher, by option."""
+    teacher = config.get("teacher") or {}
+    kind = "file" if teacher.get("file") else "checkpoint"
+    return {"init_from": config.get("init_from"), f"teacher.{kind}": teacher.get(kind)}
 
 
 def differences(before: Config, after: Config, among: Sequence[str] = ()) -> list[str]:
@@ -225,6 +232,12 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
             if int(read_checkpoint(path)["global_step"]) > (step or 0):
                 path.unlink()
     elif files.made_by_run(folder):
+        others = (place for place in files.folders_in(folder) if files.has_begun(place))
+        if other := next((place for place in others if place != folder), None):
+            raise UserError(
+                f"{folder} also holds another run, {other}, which would move with it: give "
+                "this run another name=NAME"
+            )
         places = (folder.with_name(f"{folder.name}@{number}") for number in count(1))
         place = next(place for place in places if not place.exists())
         for handler in logging.getLogger().handlers:
