@@ -50,9 +50,7 @@ def test_the_new_run_ends_as_in_an_empty_directory_and_the_earlier_one_is_whole(
 
 def test_a_sweep_within_a_run_is_not_set_aside_with_it(earlier):
     inner = shutil.copytree(earlier, earlier / "lambda-0.1")
-    with pytest.raises(
-        UserError, match=r"another run, .*lambda-0\.1.*another name=NAME"
-    ):
+    with pytest.raises(UserError, match=r"another run, .*lambda-0\.1.*another name=NAME"):
         make_room(earlier, None, None)
     assert (inner / "config.json").exists()
 
