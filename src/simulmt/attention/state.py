@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 def select(state: T, rows: Tensor) -> T:
     """The state of some rows of the batch, given by their numbers or by a mask."""
+    rows = rows.nonzero()[:, 0] if rows.dtype == torch.bool else rows  # once: a GPU waits for it
     return cast("T", each(lambda x: x[rows], state))
 
 

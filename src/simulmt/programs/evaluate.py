@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
@@ -64,16 +65,17 @@ def evaluate(cfg: DictConfig) -> None:
     """
     try:
         options = construct(EvaluateOptions, plain(cfg), "")
-        with enough_memory("batch_tokens or beam", options.device):
-            _evaluate(options)
+        device = pick_device(options.device, options.weights)
+        with enough_memory("batch_tokens or beam", device.type):
+            _evaluate(options, device)
     except BaseException:  # which ends Hydra, too: the finished decodings still get their table
         Table().on_multirun_end(cfg)
         raise
 
 
-def _evaluate(options: EvaluateOptions) -> None:
+def _evaluate(options: EvaluateOptions, device: torch.device) -> None:
     """Decode and score."""
-    device, policy = pick_device(options.device, options.weights), build_policy(options.policy)
+    policy = build_policy(options.policy)
     trained = options.model()
     files, split = _text(options, trained)
     policies = policy.on(split.sources) if policy else [None]

@@ -22,7 +22,7 @@ from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.models.eight_bit import Precision
 from simulmt.options import Config, Count, Tokens, construct
-from simulmt.parts.builders import build_policy, other_policy
+from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.line_job import LineJob
 from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
@@ -99,7 +99,8 @@ def translate(cfg: DictConfig) -> None:
         UserError: a mistake that a user can correct.
     """
     options = construct(TranslateOptions, plain(cfg), "")
-    with enough_memory("batch_tokens", options.device):
+    device = pick_device(options.device, options.weights)
+    with enough_memory("batch_tokens", device.type):
         _translate(options)
 
 
