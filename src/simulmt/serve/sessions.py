@@ -215,7 +215,7 @@ class Sessions:
             UserError: no such model, or as for `Served.translator` and `StreamTranslator.of`.
         """
         if setting.model >= len(self.models):
-            raise UserError(f"model={setting.model}: it must be 0 to {len(self.models) - 1}")
+            raise UserError(f"model={setting.model}: there are {len(self.models)}, numbered from 0")
         served = self.models[setting.model]
         translator = served.translator(setting)
         if served.cut:
