@@ -123,7 +123,7 @@ class SweepEnd(Callback):
         if not outcomes:
             raise UserError("no run fits the sweep, such as a glob without a match: correct it")
         places = {Path(each.folder).parent for each in outcomes}  # several for several data
-        if all(folder.resolve() in (place.resolve(), *place.resolve().parents) for place in places):
+        if all(place.resolve().is_relative_to(folder.resolve()) for place in places):
             places = {folder}
         for place in sorted(places):
             try:
