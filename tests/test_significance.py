@@ -138,6 +138,21 @@ def test_a_report_compares_lines_and_corrects_for_their_number(tmp_path, capsys)
     assert "p_holm" not in capsys.readouterr().out
 
 
+def test_of_points_at_one_dal_the_best_is_compared(tmp_path):
+    decodings = {"greedy": (0.2, 12), "beam": (0.05, 12), "late": (0.1, 12), "early": (0.3, 2)}
+    for name, (wrong, k) in decodings.items():
+        mechanism = "wait_k" if name in {"early", "late"} else "soft"
+        seeds = (1, 2, 3) if mechanism == "wait_k" else (1,)
+        for seed in seeds:  # whose mean DAL may differ in the last digit
+            options = {"mechanism.k": k, "seed": seed} if mechanism == "wait_k" else {"beam": name}
+            place = tmp_path / f"{name}-{seed}"
+            make_decoded_run(place, mechanism, options, make_instances(wrong, k))
+    report({"runs": tmp_path, **QUICK, "line": "mechanism.name"})
+    (row,) = rows(tmp_path / "significance.csv")
+    assert (row["one"], row["gap_one"], row["gap_other"]) == ("soft", "0.0", "0.0")
+    assert row["folders"] == "beam-1 | late-1; late-2; late-3"
+
+
 def test_seeds_that_differ_widen_the_interval(tmp_path):
     widths = {}
     for name, seeds in (("one", 1), ("all", 3)):

@@ -12,6 +12,8 @@ from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, midd
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
+_DIGITS = 9
+
 
 @dataclass(frozen=True)
 class ResampledPoint:
@@ -22,8 +24,8 @@ class ResampledPoint:
 
     @property
     def dal(self) -> float:
-        """The DAL of the test set."""
-        return float(self.mean.dal[0])
+        """The DAL of the test set, without the last digits, in which equal DALs may differ."""
+        return round(float(self.mean.dal[0]), _DIGITS)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class ResampledLine:
 
     def around(self, dal: float) -> Sequence[ResampledPoint]:
         """Return the one or two points between which a DAL lies; none beyond the ends."""
-        dals = [point.dal for point in self.points]
+        dals, dal = [point.dal for point in self.points], round(dal, _DIGITS)
         left, right = sorted((bisect_right(dals, dal) - 1, bisect_left(dals, dal)))
         return self.points[left : right + 1] if dals[0] <= dal <= dals[-1] else []
 
@@ -61,7 +63,7 @@ def _gap(points: Sequence[ResampledPoint]) -> float:
 
 
 def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[ResampledLine]:
-    """Return the lines of the runs that have a log.
+    """Return the lines of the runs that have a log; of points at the same DAL, the best.
 
     Args:
         runs: All runs.
@@ -73,8 +75,9 @@ def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[Resam
     for series in curve_series(logged, "DAL", lines):
         means = [mean_of_seeds(dict(resampled[f] for f in point.runs)) for point in series.points]
         points = [ResampledPoint(p.runs, x) for p, x in zip(series.points, means, strict=True)]
-        points.sort(key=lambda point: point.dal)
-        found.append(ResampledLine(series.name, points, runs[0].metric))
+        points.sort(key=lambda point: (point.dal, point.mean.quality[0]))
+        best = {point.dal: point for point in points}  # with a beam rather than greedy
+        found.append(ResampledLine(series.name, [*best.values()], runs[0].metric))
     return found
 
 
