@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Thread
@@ -30,6 +31,24 @@ _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "id
 _PROBE = [*map(chr, range(0x21, 0x2500))]  # SentencePiece's normalisers change some of these
 VocabularySize: TypeAlias = Annotated[int, Ge(5), Le(MOST_SUBWORDS)]  # 4 are special
 Coverage: TypeAlias = Annotated[float, Ge(0.98), Le(1)]
+Kind: TypeAlias = Literal["unigram", "bpe"]
+
+
+@dataclass(frozen=True)
+class SubwordOptions:
+    """A `data.subwords` group.
+
+    Attributes:
+        size: As for `Subwords.train`.
+        kind: The same.
+        character_coverage: The same.
+        model: A SentencePiece file, or a trained model that has one; None to train one.
+    """
+
+    size: VocabularySize
+    kind: Kind = "bpe"
+    character_coverage: Coverage = 1.0
+    model: Path | None = None
 
 
 class Subwords(Tokenizer):
@@ -73,7 +92,7 @@ class Subwords(Tokenizer):
         cls,
         sentences: Iterable[str],
         size: VocabularySize,
-        kind: Literal["unigram", "bpe"] = "unigram",
+        kind: Kind = "unigram",
         *,
         character_coverage: Coverage = 1.0,
         cache: Path | None = None,

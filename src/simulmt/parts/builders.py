@@ -25,7 +25,7 @@ from simulmt.data.corpus import Corpus
 from simulmt.data.documents import Documents
 from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
-from simulmt.data.tokenizer import MOST_SUBWORDS
+from simulmt.data.subwords import SubwordOptions
 from simulmt.data.verbfinal import verbfinal
 from simulmt.data.windows import WindowOptions
 from simulmt.data.writing_options import WritingOptions
@@ -42,15 +42,7 @@ from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import (
-    Config,
-    Tokens,
-    asked_of,
-    check_options,
-    construct,
-    construct_own,
-    pick,
-)
+from simulmt.options import Config, Tokens, asked_of, check_options, construct, construct_own, pick
 
 T = TypeVar("T")
 USUAL = "usual"
@@ -120,7 +112,7 @@ class Data:
     """
 
     corpus: str
-    subwords: Config
+    subwords: SubwordOptions
     batch_tokens: int
     reader: Config
     documents: Documents
@@ -138,7 +130,8 @@ class Data:
         asked = asked_of(make, ["cache", "documents", "writing"])
         check_options(options, {**OF_DATA, **shape, **asked}, "data")
         reader = {name: value for name, value in options.items() if name in asked}
-        fixed = options["corpus"], options["subwords"], options["batch_tokens"]
+        subwords = construct(SubwordOptions, options["subwords"], "data.subwords")
+        fixed = options["corpus"], subwords, options["batch_tokens"]
         documents = construct_own(Documents, options, "data")
         windows = construct_own(WindowOptions, options, "data")
         writing = construct_own(WritingOptions, options, "data").of(reader.get("target", ""))
@@ -151,10 +144,7 @@ class Data:
     @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the size asked for; the smallest one if the subwords are given."""
-        size = self.subwords.get("size")
-        if isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS:
-            return Vocabulary(size)
-        return SMALLEST
+        return SMALLEST if self.subwords.model else Vocabulary(self.subwords.size)
 
     def read(self, root: Path | None = None, cache: Path | None = None) -> Corpus:
         """Return the corpus.
@@ -193,8 +183,15 @@ def outline_model(
         return build_model(options, mechanism, vocabulary)
 
 
-def build_objective(options: Config, teacher: Teacher | None = None) -> Objective:
+def build_objective(
+    options: Config, teacher: Teacher | None = None, taught: bool = False
+) -> Objective:
     """Return the objective of a `conf/objective` group.
+
+    Args:
+        options: the group.
+        teacher: adds terms; None for none, or as long as it is not built.
+        taught: True to check that the objective takes a teacher.
 
     Raises:
         UserError: an unknown name, an option that is missing, unknown or out of range, or a
@@ -202,7 +199,7 @@ def build_objective(options: Config, teacher: Teacher | None = None) -> Objectiv
     """
     make, own = _named(options, OBJECTIVES, "objective")
     takes_teacher = "teacher" in inspect.signature(make).parameters
-    if teacher and not takes_teacher:
+    if (teacher or taught) and not takes_teacher:
         raise UserError(f"objective.name={options['name']} takes no teacher; choose teacher=none")
     return construct(make, own, "objective", {"teacher": teacher} if takes_teacher else {})
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from typing_extensions import NotRequired
-
 from simulmt.analysis import summary
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
@@ -16,7 +14,6 @@ from simulmt.data.tokenizer import Tokenizer
 from simulmt.data.windows import Windows
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
-from simulmt.options import Config, asked_of, check_options, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
 from simulmt.scoring.split_decoder import SplitDecoder
@@ -41,17 +38,22 @@ class RunData:
             data: the options.
             cache: the folder of encoded text and trained subwords.
         """
-        subwords = _given_subwords(data.subwords)
+        wanted = data.subwords
+        subwords: Tokenizer | None = load_subwords(wanted.model) if wanted.model else None
         corpus = data.read(cache=cache)
         # small splits first: their errors then show before the long work
         splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
         if subwords is None:
-            text, folder = splits["train"], cache / "subwords"
-            digest = " ".join(text.sha256)
-            given = {"sentences": text.sample(), "digest": digest, "cache": folder}
-            options = {name: value for name, value in data.subwords.items() if name != "model"}
+            text = splits["train"]
             with console.status("subwords"):
-                subwords = construct(Subwords.train, options, "data.subwords", given)
+                subwords = Subwords.train(
+                    text.sample(),
+                    wanted.size,
+                    wanted.kind,
+                    character_coverage=wanted.character_coverage,
+                    cache=cache / "subwords",
+                    digest=" ".join(text.sha256),
+                )
         subwords = subwords.written(data.writing)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
         train, documents = encoded["train"], splits["train"].documents
@@ -82,22 +84,3 @@ class RunData:
             summary.print_dropped(name, split)
         for name in ("valid", "test"):
             summary.repeated(name, corpus.splits[name], self.manifest)
-
-
-def _given_subwords(options: Config) -> Tokenizer | None:
-    """Return the subwords that `data.subwords.model` names; None if it is null.
-
-    Raises:
-        UserError: an option is unknown or of the wrong type, or there is no usable model.
-    """
-    asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": Path | None}
-    check_options(
-        options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords"
-    )
-    place = options.get("model")
-    if place is not None and not Path(place).exists():
-        raise UserError(
-            f"data.subwords.model={place} does not exist: give a SentencePiece file or a trained "
-            "model, or null to train new subwords"
-        )
-    return None if place is None else load_subwords(Path(place))

@@ -71,6 +71,11 @@ def load_subwords(place: Path) -> Tokenizer:
     Raises:
         UserError: there is no readable file or model.
     """
+    if not place.exists():
+        raise UserError(
+            f"data.subwords.model={place} does not exist: give a SentencePiece file or a trained "
+            "model, or null to train new subwords"
+        )
     is_model = place.is_file() and place.suffix != Path(BEST).suffix
     return Subwords.load(place) if is_model else load(place, "data.subwords.model").subwords
 
