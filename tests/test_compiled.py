@@ -76,6 +76,12 @@ def test_nothing_but_a_training_step_is_compiled():
     assert (model.encode, model.decode) == methods
 
 
+def test_without_a_compiler_a_run_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
+    with pytest.raises(UserError, match=r"compile=true needs a C\+\+ compiler, but .* is not inst"):
+        train(configuration("train", "mechanism=soft", "trainer.compile=true"), str(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["rnmt_plus", "luong"])
 def test_models_that_go_token_by_token_are_not_compiled(name, tmp_path):
     overrides = [f"model={name}", "mechanism=soft", "trainer.compile=true"]

@@ -306,6 +306,8 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
         evaluated(plain, "", "sentences=model", *given)
     with pytest.raises(UserError, match="belongs to source=FILE"):
         evaluated(trained, "", f"documents={texts / 'test.docid'}")
+    with pytest.raises(UserError, match="has no effect without sentences"):
+        evaluated(trained, "", *given)
     from simulmt.programs.plain import plain as values
     from simulmt.programs.run_spec import RunSpec
 

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+import zoo
 from simulmt.attention import Losses
 from simulmt.attention.plan import NO_LOSSES
-from simulmt.errors import UserError
 from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
 from simulmt.objective import LatencyAugmented
@@ -19,6 +19,7 @@ from simulmt.objective.delays import (
     expected_delays,
     weighted_delay,
 )
+from simulmt.parts.builders import build_mechanism
 
 SETTINGS = {
     "lambda_": 0.3,
@@ -183,9 +184,12 @@ def test_losses_that_a_mechanism_hands_on_are_weighed_by_name():
     loss = loss_of(*rest, update=0, losses=losses, terms={"information": 0.5})
     torch.testing.assert_close(loss.total, plain.total + 3.5)
     assert loss.per_sentence["information"] == 7
-    for terms in ({}, {"information": 1.0, "other": 1.0}):
-        with pytest.raises(UserError, match="losses of the mechanism: information"):
-            loss_of(*rest, update=0, losses=losses, terms=terms)
+    itst = build_mechanism(zoo.options("itst"))
+    own = {"information_lag": 1.0, "information_norm": 0.2}
+    for terms in ({}, own | {"other": 1.0}):
+        said = LatencyAugmented(**(SETTINGS | {"terms": terms})).misfit(itst)
+        assert "its own losses are information_lag, information_norm; weigh just these" in said
+    assert not LatencyAugmented(**(SETTINGS | {"terms": own})).misfit(itst)
 
 
 def test_autocast_leaves_positions_alone():

@@ -12,6 +12,7 @@ from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import curve_series
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policies.local_agreement import LocalAgreement
+from simulmt.decoding.policies.newest_token import NewestToken
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.programs.evaluate import evaluate
@@ -135,6 +136,13 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(UserError, match=message):
         evaluated(soft, *overrides)
+
+
+def test_a_dial_of_a_mechanism_that_does_not_decide_is_refused(trained_once) -> None:
+    trained = checkpoint.load(trained_once("mechanism=mma_il"))
+    with pytest.raises(UserError, match=r"dial\.threshold=0\.6 with policy=newest_token, which"):
+        trained.build({"threshold": 0.6}, NewestToken(threshold=0.3))
+    trained.build(policy=NewestToken(threshold=0.3))
 
 
 def test_a_policy_that_does_not_suit_warns_once(trained_once, capfd) -> None:

@@ -43,6 +43,11 @@ def test_nothing_to_report(tmp_path):
     assert len(find_runs(tmp_path).left_out) == 1
 
 
+def test_an_oracle_in_words_is_not_drawn_in_other_units(tmp_path):
+    with pytest.raises(UserError, match=r"oracle=x with unit=subword: .* set unit=word"):
+        report({"runs": tmp_path, **OPTIONS, "oracle": "x", "unit": "subword"})
+
+
 def test_one_picture_needs_one_test_set(tmp_path):
     make_run(tmp_path / "a", *SOFT)
     make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)

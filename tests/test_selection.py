@@ -49,7 +49,7 @@ def test_the_best_on_the_development_set_within_each_range(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "no run" in out
     assert "no run" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    report({"runs": tmp_path, **OPTIONS, "select": None})
+    report({"runs": tmp_path, **OPTIONS, "select": None, "ranges": []})
     assert "selected.csv is of an earlier report" in " ".join(capsys.readouterr().out.split())
 
 
@@ -70,7 +70,8 @@ def test_a_run_counts_with_the_checkpoint_that_was_tested(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"ranges": []}, "needs ranges"),
+        ({"ranges": []}, "select=dal and ranges=..: give both"),
+        ({"select": None}, "select=None and ranges=.*: give both"),
         ({"ranges": [[4, 3]]}, "it must be .least,most."),
         ({"select": "bleu"}, "select is 'bleu'; .*laal"),
         ({"select": "al", "convention": "simuleval"}, "select=al with convention=simuleval: "),
@@ -105,7 +106,7 @@ def test_published_figures_lie_beside_the_runs(tmp_path, capsys):
         "B,27,,tokenised,word\nC,27,3.2,tokenised,subword\nD,26,3.1,,\n"
     )
     make_run(tmp_path / "run", "wait_k", {}, 30, 4)
-    options = {**OPTIONS, "select": None, "published": str(path)}
+    options = {**OPTIONS, "select": None, "ranges": [], "published": str(path)}
     report({"runs": tmp_path, **options})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "A, published (tokenised BLEU)" in text

@@ -252,6 +252,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["sentences=model"], "cut=pointer: .*; choose cut=likelihood"),
         (["sentences=model", "policy=retranslation"], "sentences=model needs .* words are final"),
         (["picture=x.gif"], "must end in one of .png"),
+        (["picture=x.png", "input=x", "beam=3"], "picture=x.png with beam=3: .* greedily"),
         (["picture=no/x.png", "checkpoint=nowhere"], "no/x.png cannot be written"),
     ],
 )

@@ -102,10 +102,17 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     assert (out.count("\n"), err) == (1, "")
 
 
-def test_a_mistyped_mode_is_an_error(tmp_path):
-    config = Configuration.of(plain(configuration("train", "logger=wandb", "logger.mode=of")))
-    with pytest.raises(UserError, match=r"logger\.mode is 'of'; choose one of online, offline"):
-        make_target(config.logger, "logger", Logger, later=True)(tmp_path, None, config)
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("logger.mode=of", r"logger\.mode is 'of'; it must be 'online', 'offline' or 'disabled'"),
+        ("+logger.team=us", r"logger has no option team; its options are: project, entity, mode"),
+    ],
+)
+def test_a_mistyped_option_is_an_error_before_anything_is_logged(typed, said):
+    config = Configuration.of(plain(configuration("train", "logger=wandb", typed)))
+    with pytest.raises(UserError, match=said):
+        make_target(config.logger, "logger", Logger, later=True)
 
 
 def test_runs_are_named_by_what_sets_their_latency():

@@ -174,7 +174,8 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
         checked: dict[str, Any] = _validated(pydantic.TypeAdapter(group), options)
     except pydantic.ValidationError as error:
         # a misspelt option is unknown, and the right one is missing: the former is more helpful
-        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        order = {"extra_forbidden": 0, "int_type": 2}  # of `int | float`, that of the number
+        first = min(error.errors(), key=lambda each: order.get(each["type"], 1))
         raise UserError(_explained(first, asked, where)) from None
     checked = {name: _at_home(value) for name, value in checked.items()}
     for name, value in checked.items():

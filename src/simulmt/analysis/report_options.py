@@ -69,8 +69,12 @@ class ReportOptions:
         if self.select and not paper:
             two = f"select={self.select} with convention={self.convention}"
             raise UserError(f"{two}: validation scores by convention=paper; choose that")
-        if self.select and not self.ranges:
-            raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
+        if bool(self.select) != bool(self.ranges):
+            given = f"select={self.select} and ranges={self.ranges}"
+            raise UserError(f"{given}: give both, such as select=dal ranges=[[3,4],[4,5]]")
+        if self.oracle and self.unit != "word":
+            two = f"oracle={self.oracle} with unit={self.unit}"
+            raise UserError(f"{two}: the oracle's latency is in words; set unit=word")
 
 
 def read_options(options: Config) -> ReportOptions:

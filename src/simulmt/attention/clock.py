@@ -141,6 +141,8 @@ class ClockRecipe(ABC):
     """True if the whole source is read before the first target token."""
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
+    losses: ClassVar[tuple[str, ...]] = ()
+    """The names of its own losses, each of which needs a weight in `objective.terms`."""
 
     confident: ClassVar[bool] = False
     """True if the model has a confidence in each token, and takes a prefix for a sentence."""

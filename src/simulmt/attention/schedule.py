@@ -74,6 +74,8 @@ class ScheduleRecipe(ABC):
     """True if the whole source is read before the first target token."""
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
+    losses: ClassVar[tuple[str, ...]] = ()
+    """The names of its own losses, each of which needs a weight in `objective.terms`."""
 
     @property
     def leaks(self) -> bool:

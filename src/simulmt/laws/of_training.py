@@ -62,10 +62,12 @@ def padding_changes_nothing(case: Case) -> None:
 
 
 def every_parameter_learns(case: Case) -> None:
-    """Every parameter gets a gradient."""
+    """Every parameter gets a gradient, and the mechanism's losses are those that it declares."""
     made = case.model().train()
     source, mask = sentences(4, 9, vocabulary=made.vocabulary)
     out = made(source, mask, targets(4, 7, vocabulary=made.vocabulary))
+    declared = {*case.mechanism.schedule.losses}
+    demand(out.losses.keys() == declared, f"Losses: {[*out.losses]}; declared: {sorted(declared)}.")
     total = out.logits.log_softmax(-1)[..., -1].sum()
     total = total if out.confidence is None else total + out.confidence.sum()
     (total + sum(loss.sum() for loss in out.losses.values())).backward()

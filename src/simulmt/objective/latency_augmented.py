@@ -18,7 +18,6 @@ from simulmt.attention import Mechanism, Moment
 from simulmt.attention.mechanism import Unit
 from simulmt.attention.memory import first
 from simulmt.attention.shapes import Weights
-from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
@@ -98,6 +97,11 @@ class LatencyAugmented(Objective):
         """Why the mechanism does not fit, if part of it would not be trained; else empty."""
         if mechanism.several_states:
             return "each token has several states; take objective=hmt"
+        if {*(losses := mechanism.schedule.losses)} != self.terms.keys():
+            weighed, own = (", ".join(names) or "none" for names in (self.terms, losses))
+            return (
+                f"objective.terms weighs {weighed}, but its own losses are {own}; weigh just these"
+            )
         return "nothing would train its confidence; take objective=sm2" * mechanism.confident
 
     def needs_delays(self) -> bool:
@@ -155,12 +159,7 @@ class LatencyAugmented(Objective):
             late = self.lambda_ * lag + self.lambda_var * variance
             total = smoothed + self.strength(update) * late
             per_sentence = {"latency": lag, "variance": variance}
-        if translation.losses.keys() != self.terms.keys():
-            raise UserError(
-                f"losses of the mechanism: {', '.join(translation.losses) or 'none'}; weights in "
-                f"objective.terms: {', '.join(self.terms) or 'none'}; set exactly one weight for "
-                "each loss"
-            )
+        assert translation.losses.keys() == self.terms.keys(), "those that the recipe declares"
         for name, value in translation.losses.items():
             per_sentence[name] = value.sum()
             total = total + self.terms[name] * per_sentence[name]

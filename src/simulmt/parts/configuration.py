@@ -58,8 +58,8 @@ class Configuration:
         for name, weight in zip(WEIGHTS, (read.lambda_, read.lambda_var), strict=True):
             if weight and name not in read.objective:
                 raise UserError(
-                    f"{name}={weight:g}, but objective={read.objective.get('name')} has no "
-                    f"{name}: set {name}=0, or choose objective=latency_augmented"
+                    f"{name}={weight:g}, but objective.name={read.objective.get('name')} has no "
+                    f"{name}: set {name}=0, or choose learned heads, such as mechanism=mma_il"
                 )
         return read
 

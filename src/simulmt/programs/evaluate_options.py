@@ -68,6 +68,11 @@ class EvaluateOptions(TextOptions):
                 f"documents={self.documents} belongs to source=FILE and target=FILE: give these,"
                 " or leave it out for the model's own data"
             )
+        if self.documents and not self.sentences:
+            raise UserError(
+                f"documents={self.documents} has no effect without sentences: add sentences=model, "
+                "or leave it out"
+            )
         check_cut(self.cut, self.sentences)
         if self.history and self.sentences in (None, STREAM):
             raise UserError(

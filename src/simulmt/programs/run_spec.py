@@ -1,7 +1,7 @@
 """The specification of a run: what a configuration of `conf/train.yaml` names, all checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -68,9 +68,10 @@ class RunSpec:
         model = builders.outline_model(config.model, mechanism, vocabulary)
         if start:
             _check_share(config, checkpoint.match_weights(model, start))
-        objective = builders.build_objective(config.objective)
+        taught = config.teacher.get("kind") != "none"
+        objective = builders.build_objective(config.objective, taught=taught)
         _check_together(config, plan, model, objective)
-        _check_boundaries(config, model, objective)
+        _check_documents(config, data, model, objective)
         return cls(
             config=config,
             plan=plan,
@@ -110,16 +111,26 @@ def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
         )
 
 
-def _check_boundaries(config: Configuration, model: Model, objective: Objective) -> None:
-    """Reject a pointer to boundaries that nothing trains."""
-    if model.boundary is None:
-        return
-    if not config.data.get("documents"):
+def _check_documents(
+    config: Configuration, data: builders.Data, model: Model, objective: Objective
+) -> None:
+    """Reject what only documents have without documents, and what nothing trains."""
+    changed = [f.name for f in fields(data.windows) if getattr(data.windows, f.name) != f.default]
+    given = [f"data.{name}={config.data[name]}" for name in changed]
+    given += ["model.boundaries=true"] * (model.boundary is not None)
+    if given and not data.documents.documents:
         raise UserError(
-            "model.boundaries=true learns where sentences end in documents: set "
-            "data.documents=true, or model.boundaries=false"
+            f"{' and '.join(given)} without documents: set data.documents=true, or leave out "
+            f"{'it' if len(given) == 1 else 'them'}"
         )
-    if not objective.points:
+    history = data.windows.history
+    if model.history != history and (history or config.init_from is None):
+        raise UserError(
+            f"data.history={history}, but the model sees {model.history or 'no'} subwords of "
+            f"earlier text: set data.history={model.history}, or take model=transformer and leave "
+            "out model.history"
+        )
+    if model.boundary is not None and not objective.points:
         raise UserError(
             f"model.boundaries=true with objective.name={config.objective['name']}, which does not "
             "train it: set model.boundaries=false, and evaluate with cut=likelihood, or with "
@@ -136,10 +147,10 @@ def _check_together(
         raise UserError(
             f"objective.name={config.objective['name']} with mechanism={mechanism.name}: {misfit}"
         )
-    if config.init_freeze and config.init_from is None:
+    if (config.init_freeze or config.init_partial) and config.init_from is None:
         raise UserError(
-            f"init_freeze={config.init_freeze} freezes the parameters of another run, but "
-            "init_from=null: give init_from=RUN, or set init_freeze=0"
+            f"init_freeze={config.init_freeze} and init_partial={config.init_partial} without "
+            "another run: give init_from=RUN, or leave them out"
         )
     if config.ckpt_path and (plan.lightning or {}).get("fast_dev_run"):
         raise UserError(

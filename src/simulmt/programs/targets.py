@@ -5,6 +5,7 @@ Configurations in checkpoints, run directories and exported folders are plain va
 instantiates them.
 """
 
+import inspect
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from simulmt.errors import UserError
-from simulmt.options import Config
+from simulmt.options import Config, asked_of, check_options
 
 TARGET = "_target_"
 
@@ -24,10 +25,12 @@ def make_target(options: Config, where: str, kind: type, later: bool = False) ->
         options: `_target_` and the arguments of the class or function that it names.
         where: the key of the options, for messages.
         kind: the class of the object.
-        later: True to return a `functools.partial` as well, for options with `_partial_: true`.
+        later: True to return a `functools.partial` as well, for options with `_partial_: true`; it
+            lacks three arguments, which come before the options.
 
     Raises:
-        UserError: Hydra cannot make the object, or it is of another class.
+        UserError: Hydra cannot make the object, or it is of another class, or a partial's option is
+            unknown, missing or of another type.
     """
     what = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
     try:
@@ -37,4 +40,9 @@ def make_target(options: Config, where: str, kind: type, later: bool = False) ->
         raise UserError(f"{where}: {options.get(TARGET)} makes no {what}: {why}") from None
     if not isinstance(made, (kind, partial) if later else kind):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
+    if isinstance(made, partial):
+        _, _, _, *own = inspect.signature(made.func).parameters.values()
+        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in own):
+            kinds = asked_of(made.func)
+            check_options(made.keywords, {each.name: kinds[each.name] for each in own}, where)
     return made

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.data.manifest import check_manifest
@@ -51,7 +51,9 @@ def without_teacher(config: Configuration) -> BuildTeacher:
     return lambda data: None
 
 
-def joint_teacher(encoder: str, lambda_kd: Weight, config: Configuration) -> BuildTeacher:
+def joint_teacher(
+    encoder: Literal["bidirectional", "causal"], lambda_kd: Weight, config: Configuration
+) -> BuildTeacher:
     """`teacher=joint`: an untrained model of the student's sizes without shared parameters.
 
     Args:

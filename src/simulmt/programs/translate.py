@@ -81,10 +81,12 @@ class TranslateOptions:
             from simulmt.analysis.figures.heads import check_picture  # noqa: PLC0415  (see draw)
 
             check_picture(str(self.picture), self.heads)
-            if other_policy(self.policy):
+            policy = other_policy(self.policy).get("name")
+            if policy or (self.beam or 1) > 1:
+                given = f"policy={policy}" if policy else f"beam={self.beam}"
                 raise UserError(
-                    f"picture={self.picture} with policy={self.policy.get('name')}: a picture "
-                    "shows the model's own decisions; leave out one of the two"
+                    f"picture={self.picture} with {given}: a picture shows the model's own "
+                    "decisions, greedily; leave out one of the two"
                 )
 
 

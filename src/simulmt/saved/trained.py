@@ -148,6 +148,9 @@ class Trained:
         check_loaded(self.needs, self.path)
         mechanism = build_mechanism(self.setup.mechanism)
         demands = policy.demands(mechanism) if policy else Demands()
+        if policy and demands.overrules and dials:
+            given = f"dial.{min(dials)}={dials[min(dials)]} with policy={name_of(policy)}"
+            raise UserError(f"{given}, which decides instead of the mechanism: leave out the dial")
         mechanism = mechanism.turned({**demands.dials, **dials})
         model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
         if misfit := demands.misfit(model.attending_layers):

@@ -1,6 +1,8 @@
 """The plan of a training run: its devices, its length, and when it validates and stops."""
 
+import os
 from dataclasses import dataclass
+from shutil import which
 from typing import Annotated, Literal
 
 import torch
@@ -43,11 +45,12 @@ class TrainingPlan:
                 f"trainer.validate_every ({self.validate_every}), so the last "
                 f"{self.max_updates % self.validate_every} updates would never be validated"
             )
-        if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
+        if self.dal_range and not 0 <= self.dal_range[0] <= self.dal_range[1]:
+            raise UserError(f"trainer.dal_range={[*self.dal_range]}: give [least,most], from 0 on")
+        if self.dal_range and self.average > 1:
             raise UserError(
-                f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: give "
-                "the range as [least,most], and set trainer.average=1, since it selects one "
-                "checkpoint"
+                f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: set "
+                "trainer.average=1, since a range selects one checkpoint"
             )
         if self.lightning:
             check_arguments(self.lightning)
@@ -65,3 +68,9 @@ class TrainingPlan:
             if chosen > most:
                 there = f"{most} {what} can be used here; use {most} or fewer"
                 raise UserError(f"trainer.{name}={chosen}, but {there}")
+        compiler = os.environ.get("CXX", "g++")
+        if self.compile and not gpus and not which(compiler):
+            raise UserError(
+                f"trainer.compile=true needs a C++ compiler, but {compiler} is not installed: "
+                "install it, name another in CXX, or set trainer.compile=false"
+            )

@@ -17,7 +17,6 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
-from simulmt.options import pick
 from simulmt.parts.configuration import WEIGHTS, Configuration
 from simulmt.system.console import say
 from simulmt.system.disk import replacing
@@ -41,12 +40,13 @@ class WeightsAndBiases(Board, WandbLogger):
         config: Configuration,
         *,
         project: str,
+        entity: str | None,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
-        pick(dict.fromkeys(("online", "offline", "disabled")), mode, "logger.mode")
         start = partial(
             wandb.init,
             project=project,
+            entity=entity,
             name=wandb_name(config),
             group=config.mechanism["name"],
             job_type="train",

@@ -42,6 +42,7 @@ class WaitInfo(ClockRecipe):
 
     weighs_tokens: ClassVar[bool] = True
     dials: ClassVar[tuple[str, ...]] = ("k",)
+    losses: ClassVar[tuple[str, ...]] = ("information_gap",)
     k: _Lead
     full: Share
 

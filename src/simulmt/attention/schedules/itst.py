@@ -52,6 +52,7 @@ class Itst(ScheduleRecipe):
 
     learned: ClassVar[bool] = False
     dials: ClassVar[tuple[str, ...]] = ("delta",)
+    losses: ClassVar[tuple[str, ...]] = ("information_lag", "information_norm")
     delta: _Delta
     delta_min: _Delta
     delta_decay: Positive
