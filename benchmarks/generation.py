@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
-from unittest.mock import patch
 
 import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
@@ -44,11 +43,9 @@ def limit(read: torch.Tensor) -> torch.Tensor:
 
 def ours(network: Model, source: torch.Tensor, beam: int = 1) -> list[list[int]]:
     mask = torch.ones_like(source, dtype=torch.bool)
-    if beam == 1:
-        found = greedy(network, source, mask, limit)
-    else:
-        with patch("simulmt.decoding.beam.length_limit", limit):
-            found = beam_search(network, source, mask, Search(beam, 1.0))
+    network.length_limit = limit
+    how = greedy if beam == 1 else partial(beam_search, search=Search(beam, 1.0))
+    found = how(network, source, mask)
     return [one.tokens for one in found]
 
 

@@ -56,7 +56,8 @@ class Timed:
     """A stream as long as its source; records the time of each read and each write, in ms."""
 
     def __init__(self, model: Model, length: int) -> None:
-        self.stream = SentenceStream(model, lambda read: torch.full_like(read, length))
+        model.length_limit = lambda read: torch.full_like(read, length)
+        self.stream = SentenceStream(model)
         self.reads: list[float] = []
         self.writes: list[float] = []
 

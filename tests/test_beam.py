@@ -15,7 +15,6 @@ from torch.nn.functional import pad
 import zoo
 from simulmt.analysis.runs.found import find_runs
 from simulmt.attention import FullSentence, Lookback, Mechanism, Source
-from simulmt.decoding import beam, own_decision
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
@@ -52,6 +51,7 @@ class Toy:
 
     vocabulary = Vocabulary(6)
     mechanism = Mechanism(FullSentence(), Lookback())
+    length_limit = staticmethod(Model.length_limit)
 
     def __init__(self, seed: int, eos: float = 0.0) -> None:
         self.seed = seed
@@ -90,8 +90,9 @@ class Toy:
 
 @pytest.fixture
 def limited(monkeypatch) -> None:
-    for module in (beam, own_decision):
-        monkeypatch.setattr(module, "length_limit", lambda read: torch.full_like(read, LIMIT))
+    for kind in (Toy, Model):
+        limit = staticmethod(lambda read: torch.full_like(read, LIMIT))
+        monkeypatch.setattr(kind, "length_limit", limit)
 
 
 def toy_sentences(count: int) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,6 @@ import torch
 import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import drafting, own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.policies import NewestToken, Retranslation, WaitK
 from simulmt.decoding.policy import Policy
@@ -34,8 +33,7 @@ FIELDS = {"emission_time", "end", "status", "text", "unconfirmed_text", "is_fina
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier limits: untrained models rarely end early."""
-    for module in (own_decision, drafting):
-        monkeypatch.setattr(module, "length_limit", lambda read: read + 2)
+    zoo.limit_length(monkeypatch, lambda read: read + 2)
 
 
 @cache

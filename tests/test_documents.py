@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import zoo
-from simulmt.decoding import own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import LONGEST, DocumentStream, TranslatedSegment
 from simulmt.decoding.policies import (
@@ -37,7 +36,7 @@ def documents() -> list[list[list[int]]]:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    monkeypatch.setattr(own_decision, "length_limit", zoo.short_limit)
+    zoo.limit_length(monkeypatch)
 
 
 def translated(

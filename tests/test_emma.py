@@ -61,7 +61,8 @@ def test_the_threshold_trades_latency_and_streams_stay_batches():
     delays, (source, mask) = [], zoo.sentences(4, 9)
     for threshold in (0.02, 0.5, 0.98):
         made = Case(EMMA.turned({"threshold": threshold}), transformer).model()
-        found = decoded_in_every_way(made, source, mask, zoo.short_limit)
+        made.length_limit = zoo.short_limit
+        found = decoded_in_every_way(made, source, mask)
         delays.append([hypothesis.delays[:1] for hypothesis, _ in found])  # of the same prefix
     for earlier, later in pairwise(delays):
         both = zip(earlier, later, strict=True)

@@ -15,7 +15,6 @@ import pytest
 
 import zoo
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import drafting, own_decision
 from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.policies import HoldN
@@ -66,7 +65,7 @@ def trained(texts, tmp_path_factory) -> Path:
 def brief(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit, except for one cut: a model after so few updates rarely ends early."""
     if "[pointer]" not in request.node.name:
-        monkeypatch.setattr(own_decision, "length_limit", zoo.short_limit)
+        zoo.limit_length(monkeypatch)
 
 
 def evaluated(run: Path, name: str, *changes: str) -> Path:
@@ -105,7 +104,7 @@ def equal_live_streams(run, texts, found, cut, policy=None):
 
 def test_a_policy_ends_sentences(trained, texts, monkeypatch):
     # a briefly trained model rarely ends a draft
-    monkeypatch.setattr(drafting, "length_limit", lambda read: read // 4 + 4)
+    zoo.limit_length(monkeypatch, lambda read: read // 4 + 4)
     chosen = ["sentences=model", "policy=hold_n", "policy.n=1"]
     folder = evaluated(trained, "test-best-policyhold_n-n1-sentencesmodel-cutpointer", *chosen)
     found = read_streams(folder / "instances.log")

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import zoo
-from simulmt.decoding import beam, drafting, own_decision
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
 from simulmt.decoding.decoder import decoder
 from simulmt.decoding.greedy import greedy
@@ -28,8 +27,7 @@ from simulmt.models.model import Model
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    for module in (drafting, beam, own_decision):
-        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
+    zoo.limit_length(monkeypatch, lambda read: read + 4)
 
 
 def words_of(made: Model, source: torch.Tensor) -> list:
@@ -84,9 +82,9 @@ def test_a_replay_of_hmt_leaves_later_states_open() -> None:
         made = zoo.model(chosen, seed)
         made.embedding.weight.data *= 0.3
         source, mask = zoo.sentences(8, 10, seed)
-        own = greedy(made, source, mask, limit=lambda read: read + 4)
+        own = greedy(made, source, mask)
         steps = [one.delays for one in own]
-        assert greedy(made, source, mask, limit=lambda read: read + 4, steps=steps) == own
+        assert greedy(made, source, mask, steps=steps) == own
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import zoo
 from simulmt.attention import Past
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import beam, drafting, own_decision
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.history import Before, held, past_of
@@ -108,9 +107,8 @@ ALL = SplitDecoder(SPLIT, SUBWORDS, 500, GREEDY)
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """A model that writes no EOS, so no sentence ends before its source; limits are short."""
-    monkeypatch.setattr(drafting, "length_limit", lambda read: read // 4 + 4)
-    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 3)
+    """A model that writes no EOS, so no sentence ends before its source; its limit is short."""
+    zoo.limit_length(monkeypatch, lambda read: read + 3)
     options = {"encoder": "causal", "vocabulary": SUBWORDS.vocabulary, "output_bias": True}
     model = zoo.model(zoo.options("wait_k"), 0, history=80, **options).eval()
     model.output_bias.data[model.vocabulary.eos] = -1e9
@@ -170,8 +168,7 @@ def test_a_policy_sees_the_history(made: Model) -> None:
 def test_drafts_after_unlike_histories_are_those_of_each_alone(
     name: str, policy: Policy, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (drafting, beam):
-        monkeypatch.setattr(module, "length_limit", lambda read: read // 2 + 6)
+    zoo.limit_length(monkeypatch, lambda read: read // 2 + 6)
     for seed in range(4):
         model = zoo.model(zoo.options(name), seed, history=60, encoder="causal")
         model.embedding.weight.data *= 0.3  # so that what it sees tells more than the last word

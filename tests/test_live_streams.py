@@ -14,7 +14,6 @@ import zoo
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.search import GREEDY
@@ -29,7 +28,7 @@ from simulmt.scoring.stream_decoder import decode_streams
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 2)
+    zoo.limit_length(monkeypatch, lambda read: read + 2)
 
 
 @cache

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 import zoo
-from simulmt.decoding import beam
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.monotonic_beam import monotonic_beam_search
 from simulmt.decoding.search import Search
@@ -35,7 +34,7 @@ def teacher(request) -> Model:
 @pytest.fixture(autouse=True)
 def short(monkeypatch) -> None:
     """Untrained models rarely end early, and the reference is slow."""
-    monkeypatch.setattr(beam, "length_limit", zoo.short_limit)
+    zoo.limit_length(monkeypatch)
 
 
 @torch.inference_mode()

@@ -11,8 +11,8 @@ from statistics import median
 
 import pytest
 
+import zoo
 from serving import running
-from simulmt.decoding import own_decision
 from simulmt.serve import panes
 from simulmt.serve.messages import Setting
 from test_page import (  # noqa: F401  (fixtures)
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    monkeypatch.setattr(own_decision, "length_limit", lambda read: read // 2 + 2)
+    zoo.limit_length(monkeypatch, lambda read: read // 2 + 2)
 
 
 @pytest.fixture(scope="module")

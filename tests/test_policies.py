@@ -14,7 +14,6 @@ from _pytest.mark import ParameterSet
 import zoo
 from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.words import ends_of_words
-from simulmt.decoding import beam, drafting
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
 from simulmt.decoding.greedy import greedy
@@ -70,8 +69,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    for module in (drafting, beam):
-        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
+    zoo.limit_length(monkeypatch, lambda read: read + 4)
 
 
 OF_EACH_SORT = ("soft bidirectional", "mma_il by words", "multi_path rnmt_plus")
@@ -210,7 +208,7 @@ PATIENT = [
 def test_a_policy_that_waits_for_the_end_gives_the_offline_translation(
     policy: Policy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafting, "length_limit", lambda read: 2 * read + 20)
+    zoo.limit_length(monkeypatch, lambda read: 2 * read + 20)
     made = a_model(name)
     source, mask = zoo.sentences(4, 9)
     batch = decode_by(policy, made, source, mask)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import zoo
 from serving import LIMITS, Running, lag_of, running, setting
-from simulmt.decoding import drafting, own_decision
 from simulmt.decoding.cuts import CUTS
 from simulmt.errors import UserError
 from simulmt.live.interpreter import Event
@@ -34,8 +34,7 @@ WORDS = TEXT.split()
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier limits: untrained models rarely end early."""
-    for module in (own_decision, drafting):
-        monkeypatch.setattr(module, "length_limit", lambda read: read // 2 + 2)
+    zoo.limit_length(monkeypatch, lambda read: read // 2 + 2)
 
 
 @pytest.fixture(scope="module")

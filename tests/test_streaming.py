@@ -15,7 +15,6 @@ import torch
 import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import own_decision
 from simulmt.decoding.greedy import greedy
 from simulmt.live.translator import Translator
 from zoo import EOS
@@ -43,7 +42,7 @@ def text() -> tuple[Subwords, list[str]]:
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(STREAMING))
 def test_what_was_said_depends_on_nothing_that_comes_later(name, kind, monkeypatch):
     # Untrained models write until they are stopped; a lower limit leaves all words that are early.
-    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 9)
+    zoo.limit_length(monkeypatch, lambda read: read + 9)
     subwords, sentences = text()
     said = 0
     for seed, one, other in zip(range(3, 9), sentences[:6], sentences[6:12], strict=True):

@@ -37,7 +37,7 @@ def test_a_stream_stops_where_a_batch_does(name: str, kind: str) -> None:
     """At the real limit, which heads that wait for nothing reach before the source's end."""
     made = zoo.model(MECHANISMS[name], 1, kind)
     source, mask = zoo.sentences(6, 9, seed=0)
-    decoded = [*decoded_in_every_way(made, source, mask, None)]
+    decoded = [*decoded_in_every_way(made, source, mask)]
     lengths = [(len(one.tokens), 2 * max(one.delays, default=0) + 20) for one, _ in decoded]
     assert any(written == limit for written, limit in lengths), "some should reach the limit"
 

@@ -15,7 +15,7 @@ from _pytest.mark import ParameterSet
 import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import beam, drafting, encoded_prefix, own_decision
+from simulmt.decoding import encoded_prefix
 from simulmt.decoding.policies import (
     AlignAtt,
     Confidence,
@@ -43,8 +43,7 @@ SAYS_NOTHING = "without early words this says nothing"
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier limits: untrained models rarely end early."""
-    for module in (own_decision, drafting, beam):
-        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
+    zoo.limit_length(monkeypatch, lambda read: read + 4)
     monkeypatch.setattr(live, "LONGEST", CUT)
 
 

@@ -12,7 +12,6 @@ import zoo
 from simulmt.analysis.figures.trace import Trace, trace_sentence, trace_tokens
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
-from simulmt.decoding import own_decision
 from simulmt.decoding.greedy import greedy
 from simulmt.scoring.split_decoder import write_down
 from zoo import EOS, MECHANISMS
@@ -25,7 +24,7 @@ TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS))
 def test_a_record_is_greedy_decoding_with_its_attention(kind, name, monkeypatch):
     # Untrained models write until they are stopped; that takes longer than it tells.
-    monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 3)
+    zoo.limit_length(monkeypatch, lambda read: read + 3)
     model = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
     for ids, real, plain in zip(source, mask, greedy(model, source, mask), strict=True):

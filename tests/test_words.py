@@ -57,11 +57,12 @@ def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     k, several = 2, 0
     for seed in range(4):
         made = zoo.model(zoo.options(name) | WORDS | {"k": k}, seed, kind, vocabulary=LONG)
+        made.length_limit = zoo.short_limit
         source, mask = zoo.sentences(6, 12)
         for row, length, written in zip(
             source.tolist(),
             mask.sum(1).tolist(),
-            greedy(made, source, mask, zoo.short_limit),
+            greedy(made, source, mask),
             strict=True,
         ):
             ends = torch.tensor([len(w) for w in words_of(row[:length], made)]).cumsum(0).tolist()
@@ -80,9 +81,10 @@ def test_learned_heads_stop_at_ends_of_words_and_stay_inside_target_words(
     several = 0
     for seed in range(4):
         made = zoo.model(zoo.options(name) | WORDS, seed, kind, vocabulary=LONG)
+        made.length_limit = zoo.short_limit
         source, mask = zoo.sentences(6, 12)
         ends = ends_of_words(source, mask, made.begins)
-        for row, written in enumerate(greedy(made, source, mask, zoo.short_limit)):
+        for row, written in enumerate(greedy(made, source, mask)):
             stops = {j + 1 for j, end in enumerate(ends[row].tolist()) if end}
             assert {place for stood in written.positions for place in stood} <= stops
             starts = made.begins[written.tokens].cumsum(0).tolist()

@@ -28,6 +28,11 @@ def yaml_of(name: str) -> dict[str, Any]:
     return yaml.safe_load((CONF / f"{name}.yaml").read_text())
 
 
+def limit_length(monkeypatch: pytest.MonkeyPatch, limit: Any = short_limit) -> None:
+    """Set an earlier limit for all models: untrained ones rarely end early."""
+    monkeypatch.setattr(Model, "length_limit", staticmethod(limit))
+
+
 def options(name: str) -> dict[str, Any]:
     chosen = yaml_of(f"mechanism/{name}")
     chosen.pop("defaults", None)  # other groups, such as the objective

@@ -5,8 +5,8 @@ At each step the hypotheses that end among the `beam` likeliest continuations ar
 that a beam of 1 is greedy and no search continues for unlikely hypotheses. A sentence is also done
 once no unfinished hypothesis can beat the best finished one.
 
-A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the EOS that it lacks;
-otherwise an endless loop would outscore whole sentences.
+A hypothesis ends at the model's `length_limit`, as in `greedy`. Its score then includes the EOS
+that it lacks; otherwise an endless loop would outscore whole sentences.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from simulmt.attention.state import State, select
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
@@ -122,7 +121,8 @@ def search_from(
                 "beam search takes words back, so the model must read the whole sentence first"
             )
         length += 1
-        must_end = length > length_limit(sentences.read)
+        limit = model.length_limit(sentences.read)
+        must_end = length > limit
         log_p, token = _continue(
             step, beams, must_end, model.vocabulary, all_tokens=rank is not None
         )
@@ -130,7 +130,7 @@ def search_from(
         candidates = _choose(ranked, log_p, token, search.beam, model.vocabulary.eos)
         sentences = _finish(candidates, beams, sentences, written, length, search)
         beams = _go_on(candidates, step, beams, search.beam)
-        done = must_end | _decided(beams, sentences, search)
+        done = must_end | _decided(beams, sentences, search, limit)
         if done.any():
             beams = select(beams, ~done.repeat_interleave(search.beam))
             sentences = select(sentences, ~done)
@@ -250,10 +250,12 @@ def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -
     )
 
 
-def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
+def _decided(
+    beams: Beams, sentences: Sentences, search: Search, limit: Int[Tensor, "B"]
+) -> Bool[Tensor, "B"]:
     """True if a sentence is done: enough hypotheses are finished, or none can beat the best."""
     # No hypothesis ends with more than log_p / lp(limit + 1): log_p is at most 0 and only falls, lp
     # never falls with the length, and the length is at most limit + 1.
-    longest = search.normaliser((length_limit(sentences.read) + 1).double())
+    longest = search.normaliser((limit + 1).double())
     bound = beams.log_p.view(-1, search.beam)[:, 0] / longest
     return (sentences.finished >= search.beam) | (sentences.best >= bound)

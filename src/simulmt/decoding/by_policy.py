@@ -150,7 +150,7 @@ def begin_sentence(
 ) -> LiveSentence:
     """Begin a sentence, by a policy or by the model's own decision (None), which is greedy."""
     if policy is None:
-        return SentenceStream(model, past=past)
+        return SentenceStream(model, past)
     return PolicyStream(model, policy, search, told, past)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from simulmt.attention.state import State, select
 from simulmt.decoding.beam import search_from
 from simulmt.decoding.overruled import overruled
-from simulmt.decoding.policy import Draft, Policy, Subword, Word, length_limit, likeliest
+from simulmt.decoding.policy import Draft, Policy, Subword, Word, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.errors import UserError
@@ -124,7 +124,7 @@ class Drafter:
             reads: what is read.
         """
         subwords = self._tensor([read.subwords for read in reads])
-        limits = length_limit(subwords).tolist()
+        limits = self.model.length_limit(subwords).tolist()
         rows = [
             _Row(sentence, read, limit, sentence.most(read))
             for sentence, read, limit in zip(sentences, reads, limits, strict=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 from simulmt.attention.memory import ends_from
 from simulmt.attention.state import select
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.own_decision import LengthLimit, decide, next_step
+from simulmt.decoding.own_decision import decide, next_step
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 
@@ -24,7 +24,6 @@ def greedy(
     model: Model,
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
-    limit: LengthLimit | None = None,
     steps: Sequence[Sequence[int]] | None = None,
 ) -> list[Hypothesis]:
     """Translate a batch of sentences simultaneously.
@@ -33,7 +32,6 @@ def greedy(
         model: a model in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
-        limit: ends a translation that does not end by itself; None for `length_limit`.
         steps: for each row, the number of source tokens read before each of its steps; before any
             later step all are read. None for the model's own decision. The mechanism still decides
             where its heads stand within what has been read.
@@ -65,7 +63,7 @@ def greedy(
                 never_waits = read == mask.sum(1)[rows]
             state = model.seen(state, read, never_waits)
         step = next_step(model, token, state)
-        decision = decide(model.vocabulary, step, written, limit)
+        decision = decide(model, step, written)
         continues = ~decision.ends
         token, rows, state = decision.token[continues], rows[continues], step.state
         written = written[continues] + 1

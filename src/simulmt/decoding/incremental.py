@@ -15,7 +15,6 @@ import torch
 from simulmt.attention import Past
 from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import take_step
 from simulmt.models.joined import Joined
 from simulmt.models.model import Model
@@ -28,15 +27,11 @@ class SentenceStream:
 
     Args:
         model: in evaluation mode.
-        limit: ends a translation that does not end by itself; None for `length_limit`.
         past: what precedes it in a stream, of one row without padding.
     """
 
-    def __init__(
-        self, model: Model, limit: LengthLimit | None = None, past: Past | None = None
-    ) -> None:
+    def __init__(self, model: Model, past: Past | None = None) -> None:
         self.model = model
-        self.limit = limit
         self.written = Hypothesis([], [], [])
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
@@ -55,7 +50,7 @@ class SentenceStream:
     @staticmethod
     @torch.inference_mode()
     def read_words(streams: Sequence["SentenceStream"], words: Sequence[Sequence[int]]) -> None:
-        """Let sentences of one model and one limit read a word each, as if each were alone."""
+        """Let sentences of one model read a word each, as if each were alone."""
         units = [
             [word] if stream.model.reads_words else [[token] for token in word]
             for stream, word in zip(streams, words, strict=True)
@@ -85,10 +80,10 @@ def _read(streams: Sequence[SentenceStream], units: Sequence[Sequence[int]]) -> 
 
 def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
     """Write until each sentence has ended or wants to read; keep the decoders of the latter."""
-    model, limit, has_read = streams[0].model, streams[0].limit, True
+    model, has_read = streams[0].model, True
     while streams:
         written = [stream.written for stream in streams]
-        step, decision = take_step(model, decoders.state, written, has_read, limit)
+        step, decision = take_step(model, decoders.state, written, has_read)
         reads, writes = [], []
         columns = (decision.reads, decision.ends, decision.token, step.positions)
         rows = zip(streams, *(column.tolist() for column in columns), strict=True)

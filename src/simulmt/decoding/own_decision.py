@@ -1,20 +1,15 @@
 """The model's own decision: its clock or its schedules decide when to read (MMA, Algorithm 1)."""
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.attention.state import State, either
-from simulmt.decoding.policy import length_limit, likeliest
+from simulmt.decoding.policy import likeliest
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
-from simulmt.models.vocabulary import Vocabulary
-
-LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]
-"""The most subwords that may be written after a number of source tokens."""
 
 
 class Decision(NamedTuple):
@@ -57,21 +52,15 @@ def _new_word(model: Model, token: Int[Tensor, "B"], state: State) -> DecoderSte
     return step._replace(logits=step.logits.masked_fill(~model.begins, -torch.inf))
 
 
-def decide(
-    vocabulary: Vocabulary,
-    step: DecoderStep,
-    written: Int[Tensor, "B"],
-    limit: LengthLimit | None = None,
-) -> Decision:
+def decide(model: Model, step: DecoderStep, written: Int[Tensor, "B"]) -> Decision:
     """The next action: read while the clock or a head waits, then write the likeliest token.
 
     Args:
-        vocabulary: the vocabulary of the model.
+        model: in evaluation mode.
         step: the decoder's step after the tokens read and written.
         written: number of target tokens written.
-        limit: ends a translation that does not end by itself; None for `length_limit`.
     """
-    token = likeliest(step.logits, vocabulary)
-    full = written >= (limit or length_limit)(step.read)
-    ends = ((token == vocabulary.eos) | full) & ~step.wants_to_read
+    token = likeliest(step.logits, model.vocabulary)
+    full = written >= model.length_limit(step.read)
+    ends = ((token == model.vocabulary.eos) | full) & ~step.wants_to_read
     return Decision(step.wants_to_read, ends, token)

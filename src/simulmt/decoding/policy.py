@@ -215,11 +215,3 @@ def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tenso
     logits = logits.clone()
     logits[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     return logits.argmax(-1)
-
-
-def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The largest number of subwords that may be written after `read` source tokens.
-
-    The limit depends on `read` alone, so that a stream stops where a batch does.
-    """
-    return 2 * read + 20

@@ -13,20 +13,19 @@ import torch
 from simulmt.attention.state import State
 from simulmt.decoding.forced import forced_steps
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.own_decision import Decision, LengthLimit, decide, next_step
+from simulmt.decoding.own_decision import Decision, decide, next_step
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
 
 
 @torch.inference_mode()
-def stream(model: Model, source: Iterable[int], limit: LengthLimit | None = None) -> Hypothesis:
+def stream(model: Model, source: Iterable[int]) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
     Args:
         model: a model in evaluation mode.
         source: the subwords; `stream` takes the next one only when it reads. EOS follows the last
             one, even if `source` does not yield EOS.
-        limit: ends a translation that does not end by itself; None for `length_limit`.
 
     Returns:
         The translation; each delay counts the subwords taken from `source` until then.
@@ -35,7 +34,7 @@ def stream(model: Model, source: Iterable[int], limit: LengthLimit | None = None
     prefix, has_read = next(arriving), True
     state = replay(model, prefix, written)
     while True:
-        step, decision = take_step(model, state, [written], has_read, limit)
+        step, decision = take_step(model, state, [written], has_read)
         has_read = bool(decision.reads)
         if decision.reads:
             prefix += next(arriving)
@@ -60,18 +59,14 @@ def units(model: Model, source: Iterable[int]) -> Iterator[list[int]]:
 
 
 def take_step(
-    model: Model,
-    state: State,
-    written: Sequence[Hypothesis],
-    has_read: bool,
-    limit: LengthLimit | None = None,
+    model: Model, state: State, written: Sequence[Hypothesis], has_read: bool
 ) -> tuple[DecoderStep, Decision]:
     """The decoder's next step for each sentence, and what the model decides."""
     device = model.begins.device
     last = [one.tokens[-1] if one.tokens else model.vocabulary.bos for one in written]
     step = next_step(model, torch.tensor(last, device=device), state, has_read)
     counts = torch.tensor([len(one.tokens) for one in written], device=device)
-    return step, decide(model.vocabulary, step, counts, limit)
+    return step, decide(model, step, counts)
 
 
 def replay(model: Model, prefix: Sequence[int], written: Hypothesis) -> State:

@@ -12,7 +12,6 @@ from simulmt.attention import Source
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import stream, units
 from simulmt.laws.case import Case, VacuousError, demand, same
 from simulmt.laws.sentences import forced_steps, sentences, short_limit, targets
@@ -31,8 +30,9 @@ def batches_are_streams(case: Case) -> None:
     early = late = False
     for seed in range(9):
         made = case.model(seed)
+        made.length_limit = short_limit
         source, mask = sentences(4, 9, seed, made.vocabulary)
-        for hypothesis, length in decoded_in_every_way(made, source, mask, short_limit):
+        for hypothesis, length in decoded_in_every_way(made, source, mask):
             early |= any(delay < length for delay in hypothesis.delays)
             late |= hypothesis.delays.count(length) > 1
         late |= case.leaks
@@ -42,22 +42,22 @@ def batches_are_streams(case: Case) -> None:
 
 
 def decoded_in_every_way(
-    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], limit: LengthLimit | None
+    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
 ) -> Iterator[tuple[Hypothesis, int]]:
     """Yield the batch's hypotheses with the lengths of their sources, if all ways agree."""
-    batch, lengths = greedy(made, source, mask, limit), mask.sum(1).tolist()
+    batch, lengths = greedy(made, source, mask), mask.sum(1).tolist()
     rows = [row[:n].tolist() for row, n in zip(source, lengths, strict=True)]
-    together = _together(made, rows, limit)
+    together = _together(made, rows)
     for tokens, hypothesis, joined in zip(rows, batch, together, strict=True):
-        live = SentenceStream(made, limit=limit)
+        live = SentenceStream(made)
         arriving = units(made, tokens)
         while not live.done:
             live.read_word(next(arriving))
         one = torch.tensor([tokens])
-        (alone,) = greedy(made, one, torch.ones_like(one, dtype=torch.bool), limit)
+        (alone,) = greedy(made, one, torch.ones_like(one, dtype=torch.bool))
         ways = {
             "alone": alone,
-            "a stream": stream(made, tokens, limit=limit),
+            "a stream": stream(made, tokens),
             "a stream with state": live.written,
             "streams together": joined,
         }
@@ -66,11 +66,9 @@ def decoded_in_every_way(
         yield hypothesis, len(tokens)
 
 
-def _together(
-    made: Model, rows: Sequence[list[int]], limit: LengthLimit | None
-) -> list[Hypothesis]:
+def _together(made: Model, rows: Sequence[list[int]]) -> list[Hypothesis]:
     """The hypotheses of streams that begin one after another, and read together."""
-    streams = [SentenceStream(made, limit) for _ in rows]
+    streams = [SentenceStream(made) for _ in rows]
     arriving = [units(made, row) for row in rows]
     for turn in count(1):
         begun = [n for n, stream in enumerate(streams[:turn]) if not stream.done]
@@ -132,12 +130,13 @@ def later_tokens_change_nothing(case: Case) -> None:
     cut = 9
     for seed in range(4):
         made = case.model(seed)
+        made.length_limit = short_limit
         source, mask = sentences(1, 16, seed=5, vocabulary=made.vocabulary)
         other, _ = sentences(1, 16, seed=6, vocabulary=made.vocabulary)
         other = torch.cat([source[:, :cut], other[:, cut:]], 1)
         source[:, cut] = other[:, cut] = made.begins.nonzero()[-1]  # no word is changed in part
-        (before,) = greedy(made, source, mask, short_limit)
-        (after,) = greedy(made, other, mask, short_limit)
+        (before,) = greedy(made, source, mask)
+        (after,) = greedy(made, other, mask)
         early = sum(delay <= cut for delay in before.delays)
         one, two = ([*zip(h.tokens, h.delays, strict=True)][:early] for h in (before, after))
         demand(one == two, f"Tokens and delays were {one}; with other later tokens they are {two}.")

@@ -1,6 +1,7 @@
 """The interface of translation models for training and decoding."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, cast
 
 import numpy as np
@@ -26,6 +27,14 @@ EncoderState = TypeVar("EncoderState", bound=State, default=Any)
 """The state of a model's encoder between two source tokens."""
 
 
+def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """The most target tokens that may be written after so many source tokens.
+
+    The limit depends on `read` alone, so that a stream stops where a batch does.
+    """
+    return 2 * read + 20
+
+
 class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     """A translation model with a pluggable mechanism.
 
@@ -47,6 +56,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     takes_several_states: ClassVar[bool] = False
     """True if the decoder can take a target token in several states."""
 
+    length_limit: Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]] = staticmethod(length_limit)
+    """Ends a translation that does not end by itself."""
     attending_layers: int = 1
     """The number of decoder layers that attend to the source."""
     extends: bool
