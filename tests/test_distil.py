@@ -247,6 +247,7 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, loa
         ("k=3", "k=3 with kind=sequence"),
         ("kind=monotonic k=0", "k is 0"),
         ("source=no.de references=true", "references=True with source=no.de"),
+        ("source=no.de data_root=x", "data_root=x is for the model's own data"),
         ("target=no.en", "target=no.en"),
         ("source=/dev/zero", "source is /dev/zero, a device or a named pipe"),
     ],

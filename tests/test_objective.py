@@ -14,11 +14,7 @@ from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
 from simulmt.objective import LatencyAugmented
 from simulmt.objective.batch import Batch
-from simulmt.objective.delays import (
-    alignment_variance,
-    expected_delays,
-    weighted_delay,
-)
+from simulmt.objective.delays import alignment_variance, expected_delays, weighted_delay
 from simulmt.parts.builders import build_mechanism
 
 SETTINGS = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from made_up import make_run
@@ -46,6 +48,17 @@ def test_nothing_to_report(tmp_path):
 def test_an_oracle_in_words_is_not_drawn_in_other_units(tmp_path):
     with pytest.raises(UserError, match=r"oracle=x with unit=subword: .* set unit=word"):
         report({"runs": tmp_path, **OPTIONS, "oracle": "x", "unit": "subword"})
+
+
+def test_a_latency_that_no_run_has_is_named(tmp_path, capsys):
+    for path in make_runs(tmp_path, SOFT).rglob("test_scores.json"):
+        scores = json.loads(path.read_text())
+        scores["figures"]["omnisteval"]["word"]["YAAL"]["value"] = None  # unmeasured
+        path.write_text(json.dumps(scores))
+    chosen = {"convention": "omnisteval", "latency": ["DAL", "YAAL"]}
+    report({"runs": tmp_path, **OPTIONS, **chosen})
+    assert "not drawn: no run has YAAL in words" in capsys.readouterr().out
+    assert not (tmp_path / "curve-YAAL.png").exists()
 
 
 def test_one_picture_needs_one_test_set(tmp_path):

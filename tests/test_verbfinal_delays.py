@@ -12,13 +12,7 @@ import pytest
 
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import Split, oracle_delays
-from simulmt.data.verbfinal import (
-    Pair,
-    draw_construction,
-    draw_pair,
-    several_clauses,
-    verbfinal,
-)
+from simulmt.data.verbfinal import Pair, draw_construction, draw_pair, several_clauses, verbfinal
 
 
 @pytest.fixture(scope="module")

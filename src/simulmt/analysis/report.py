@@ -120,7 +120,9 @@ def _write(
             say(f"{path} is of an earlier report: this one has no rows for it")
     curves = []
     for latency, others in published.items():
-        if curve_series(runs, latency):
+        if not curve_series(runs, latency):
+            say(f"not drawn: no run has {latency} in {runs[0].unit}s")
+        else:
             files, svg = _draw(runs, others, latency, lines, chosen)
             written += files
             curves.append(svg)

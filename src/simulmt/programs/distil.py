@@ -68,6 +68,11 @@ class DistilOptions:
         source, target = self.source, self.target
         if self.k is not None and self.kind == "sequence":
             raise UserError(f"k={self.k} with kind=sequence: set kind=monotonic, or leave out k")
+        if source and self.data_root:
+            raise UserError(
+                f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
+                f"out source={source}"
+            )
         if bool(source and self.references) != bool(target):
             raise UserError(
                 f"references={self.references} with source={source} and target={target}: "

@@ -6,15 +6,8 @@ from statistics import fmean
 
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
+from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import (
-    DOCUMENT_SCORES,
-    EVALUATED,
-    INSTANCES,
-    SCORES,
-    SEGMENTS,
-    folders_in,
-)
 from simulmt.options import FolderName, pick
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.program import check_command, run_scorer
@@ -64,7 +57,7 @@ def score_with(options: WithOptions) -> None:
             say(f"left out: {error}")
             continue
         log.sort(key=lambda instance: instance.index)
-        place = path.parent / SEGMENTS / f"{name}.json"
+        place = path.parent / files.SEGMENTS / f"{name}.json"
         found = read_segments(place, log) if place.exists() else None
         before = found is not None and found.score.signature == signature
         if found is None or not before:
@@ -77,13 +70,13 @@ def score_with(options: WithOptions) -> None:
         say(f"{path.parent}: {name} {found.score.form(DIGITS)}{', already scored' * before}")
         scored += 1
     if not scored:
-        raise UserError(f"runs={options.runs}: every {INSTANCES} was left out")
-    say(f"kept beside each log in {SEGMENTS}/{name}.json: {signature}")
+        raise UserError(f"runs={options.runs}: every {files.INSTANCES} was left out")
+    say(f"kept beside each log in {files.SEGMENTS}/{name}.json: {signature}")
 
 
 def _writing(folder: Path) -> Writing | None:
     """Return what a word is in the log of a run or of an evaluation; None for another system."""
-    paths = [path for name in (SCORES, EVALUATED) if (path := folder / name).exists()]
+    paths = [path for name in (files.SCORES, files.EVALUATED) if (path := folder / name).exists()]
     return read_record(paths[0], Scores).writing if paths else None
 
 
@@ -93,8 +86,10 @@ def _logs(folder: Path) -> list[Path]:
     Raises:
         UserError: there is none.
     """
-    places = (p for p in folders_in(folder) if not (p / DOCUMENT_SCORES).exists())
-    logs = [log for place in places if (log := place / INSTANCES).is_file()]
+    places = (p for p in files.folders_in(folder) if not (p / files.DOCUMENT_SCORES).exists())
+    logs = [log for place in places if (log := place / files.INSTANCES).is_file()]
     if not logs:
-        raise UserError(f"runs={folder} has no {INSTANCES} of sentences: choose a folder with runs")
+        raise UserError(
+            f"runs={folder} has no {files.INSTANCES} of sentences: choose a folder with runs"
+        )
     return logs

@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from simulmt.attention import Mechanism
-from simulmt.decoding.policy import (
-    Counts,
-    Demands,
-    Draft,
-    DraftPolicy,
-    Policy,
-    SubwordPolicy,
-)
+from simulmt.decoding.policy import Counts, Demands, Draft, DraftPolicy, Policy, SubwordPolicy
 from simulmt.decoding.recorded import Reads, Recorded, check_text, read_recorded
 from simulmt.errors import UserError
 from simulmt.options import limited
