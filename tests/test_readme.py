@@ -169,7 +169,8 @@ def test_every_command_composes(program, overrides, monkeypatch):
     if program == "analyse":
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] in ("none", "joint"):  # others need a file
-        RunSpec.of(config | {"init_from": None, "init_freeze": 0})  # what is rejected at once
+        fresh = {"init_from": None, "init_freeze": 0, "init_partial": False}
+        RunSpec.of(config | fresh)  # what is rejected at once
     if program == "score":
         read_options(config)
     if program in SCHEMAS:
