@@ -92,24 +92,16 @@ def _write(
     published: Mapping[str, Sequence[Series]],
 ) -> list[Path]:
     """Write all files, and return their paths."""
-    runs, to, at = listed.runs, chosen.to, chosen.compare_at
+    runs, to = listed.runs, chosen.to
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
-    resampled = resampled_lines(runs, lines.keys)
-    pairs = matched_pairs(runs, resampled, at)
-    if not pairs:
-        say("no pair of lines to compare: no significance.csv")
-    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
-        limit = f"cannot be below .05 with resamples={chosen.resamples}"
-        more = f"give resamples={needed}, or " if needed <= MOST_RESAMPLES else "give "
-        remedy = f"{more}fewer values in compare_at"
-        say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
+    matched, pairs = _compare(chosen, runs, lines)
     if selected := _select(chosen, runs, lines.names) if chosen.select else []:
         console.print(selection_table(selected))
     tables = {
         "curves": rows,
         "cost": [run.cost() for run in trained],
-        "matched": quality_at(resampled, at),
+        "matched": matched,
         "significance": pairs,
         "documents": document_rows(chosen.runs),
         "selected": selected,
@@ -129,6 +121,28 @@ def _write(
     shown = {"rows": rows, "pairs": pairs, "selected": selected}
     page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **shown)
     return [*written, page]
+
+
+def _compare(
+    chosen: ReportOptions, runs: Sequence[Run], lines: ReportLines
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows of `matched.csv` and `significance.csv`, and print what limits them."""
+    resampled, at = resampled_lines(runs, lines.keys), chosen.compare_at
+    matched, pairs = quality_at(resampled, at), matched_pairs(runs, resampled, at)
+    if wide := [row for row in matched if row["gap"] > row["DAL"] / 3]:
+        named = ", ".join(dict.fromkeys(str(row["line"]) for row in wide))
+        say(
+            f"{len(wide)} of {len(matched)} values in matched.csv are interpolated over more than "
+            f"a third of their DAL ({named}): decode with dials between, or distrust them"
+        )
+    if not pairs:
+        say("no pair of lines to compare: no significance.csv")
+    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
+        limit = f"cannot be below .05 with resamples={chosen.resamples}"
+        more = f"give resamples={needed}, or " if needed <= MOST_RESAMPLES else "give "
+        remedy = f"{more}fewer values in compare_at"
+        say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
+    return matched, pairs
 
 
 def _write_page(
