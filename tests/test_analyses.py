@@ -317,7 +317,7 @@ def test_runs_that_wrote_nothing(name, tmp_path):
 
 def test_heads_of_a_clock_do_not_stop(trained_once):
     run = trained_once("mechanism=wait_k", "data.train=100", "data.subwords.size=200")
-    with pytest.raises(UserError, match="the heads of wait_k do not stop; give one of mma_h"):
+    with pytest.raises(UserError, match="the heads of wait_k do not stop; give a run of mma_h"):
         study("head_positions", run)
 
 

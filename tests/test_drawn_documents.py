@@ -22,7 +22,7 @@ from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.parts.builders import Data, build_corpus
 
-FIXED = {"name": "mine", "subwords": {}, "batch_tokens": 100}
+FIXED = {"name": "mine", "subwords": {"size": 9}, "batch_tokens": 100}
 GENERATED: Config = {
     **FIXED,
     "corpus": "verbfinal",

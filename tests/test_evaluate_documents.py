@@ -282,7 +282,7 @@ def test_a_report_lists_documents(trained, tmp_path):
 
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     plain = trained_once(*LONGER, "mechanism=wait_k")
-    with pytest.raises(UserError, match=r"data\.history=0, which sees no sentences before: leave"):
+    with pytest.raises(UserError, match=r"data\.history=0, which sees no earlier sentences: leave"):
         evaluated(plain, "", f"context={texts / 'test.de'}")
     with pytest.raises(UserError, match="needs documents: give documents=FILE"):
         evaluated(plain, "", "sentences=model")

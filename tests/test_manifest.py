@@ -64,9 +64,9 @@ def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
         (("source_language",), "choose the data of the model's language pair"),
         (("target_language",), "choose the data of the model's language pair"),
         (("normalisation",), "version of simulmt that trained the model, or retrain"),
-        (("subwords", "digest"), "train with those of the model (data.subwords.model=RUN)"),
-        (("splits", "test", "source_sha256"), "use the test files of the model's training"),
-        (("splits", "test", "target_sha256"), "use the test files of the model's training"),
+        (("subwords", "digest"), "train with the model's subwords (data.subwords.model=RUN)"),
+        (("splits", "test", "source_sha256"), "use the test text that the model was trained with"),
+        (("splits", "test", "target_sha256"), "use the test text that the model was trained with"),
     ],
 )
 def test_what_differs_is_named(

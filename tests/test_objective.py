@@ -184,7 +184,7 @@ def test_losses_that_a_mechanism_hands_on_are_weighed_by_name():
     own = {"information_lag": 1.0, "information_norm": 0.2}
     for terms in ({}, own | {"other": 1.0}):
         said = LatencyAugmented(**(SETTINGS | {"terms": terms})).misfit(itst)
-        assert "its own losses are information_lag, information_norm; weigh just these" in said
+        assert "its losses are information_lag, information_norm; give each of these" in said
     assert not LatencyAugmented(**(SETTINGS | {"terms": own})).misfit(itst)
 
 

@@ -58,8 +58,11 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         ),
         (["init_partial=true"], "init_partial=True without another run: give init_from=RUN"),
         (["trainer.dal_range=[5,2]"], r"dal_range=\[5.0, 2.0\]: give \[least,most\]"),
-        (["+objective.terms.lag=1"], "weighs lag, but its own losses are none; weigh just these"),
-        (["mechanism=itst", "objective=latency_augmented", "lambda=0"], "weighs none, but its own"),
+        (["+objective.terms.lag=1"], "has weights of lag, but its losses are none; give each"),
+        (
+            ["mechanism=itst", "objective=latency_augmented", "lambda=0"],
+            "weights of none, but its losses are information_lag",
+        ),
         (["mechanism=sm2", "lambda=0", "teacher=joint"], "self_modifying takes no teacher"),
         (["mechanism=hmt"], "lambda=0.2, but objective.name=marginal_likelihood has no lambda"),
         (["data.subwords.kind=word"], "data.subwords.kind is 'word'; it must be"),

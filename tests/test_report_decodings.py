@@ -71,7 +71,7 @@ def test_decodings_of_earlier_weights_are_left_out(tmp_path):
     found = find_runs(tmp_path)
     assert [dict(each.turned) for each in found.runs] == [{"k": 1}, {}, {"k": 7}]
     (reason,) = found.left_out
-    assert "k5-sha256 (of other weights" in reason
+    assert "k5-sha256 (decoded with other weights" in reason
 
 
 def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):

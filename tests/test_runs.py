@@ -121,7 +121,7 @@ def test_parameters_of_another_run_stand_still_at_first(finished, tmp_path, cach
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
     other, given = ["data.seed=5", f"init_from={finished}"], tmp_path / "joint.model"
     with pytest.raises(
-        UserError, match=r"train with those of the model .data\.subwords\.model=RUN"
+        UserError, match=r"train with the model's subwords .data\.subwords\.model=RUN"
     ):
         run(tmp_path / "refused", cache, *other)
     trained = sorted((cache / "subwords").iterdir())

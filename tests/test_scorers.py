@@ -239,7 +239,10 @@ def test_no_shell_runs_and_paths_need_no_quotes(folder, monkeypatch):
 
 def test_the_two_forms_do_not_mix(folder):
     for given in (["runs=x", "log=y"], ["with=comet", "s=0.5"], []):
-        with pytest.raises(UserError, match=r"of two forms: give log=FILE .* or runs=DIR"):
+        with pytest.raises(
+            UserError,
+            match=r"two forms, and the options fit (both|neither): give log=FILE .* or runs=DIR",
+        ):
             score(configuration("score", *given))
 
 

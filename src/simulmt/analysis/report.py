@@ -133,7 +133,7 @@ def _compare(
         named = ", ".join(dict.fromkeys(str(row["line"]) for row in wide))
         say(
             f"{len(wide)} of {len(matched)} values in matched.csv are interpolated over more than "
-            f"a third of their DAL ({named}): decode with dials between, or distrust them"
+            f"a third of their DAL ({named}): decode with dials in between, or do not rely on them"
         )
     if not pairs:
         say("no pair of lines to compare: no significance.csv")
@@ -224,7 +224,7 @@ def _select(chosen: ReportOptions, runs: Sequence[Run], names: Mapping[str, str]
     rows, unknown = select_runs(chosen.runs, runs, names, latency, chosen.ranges)
     if unknown:
         why = f"averaged weights, or no {METRICS}"
-        say(f"not selected from, without development figures ({why}): {', '.join(unknown)}")
+        say(f"select leaves out runs without development figures ({why}): {', '.join(unknown)}")
     if not rows:
-        raise UserError("select: all runs read the whole sentence first; choose select=null")
+        raise UserError("select: all runs read the whole sentence first; leave it out, with ranges")
     return rows

@@ -68,7 +68,7 @@ class ReportOptions:
             raise UserError(f"{two}: published figures are BLEU; leave one of them out")
         if self.select and not paper:
             two = f"select={self.select} with convention={self.convention}"
-            raise UserError(f"{two}: validation scores by convention=paper; choose that")
+            raise UserError(f"{two}: validation always uses convention=paper; set that")
         if bool(self.select) != bool(self.ranges):
             given = f"select={self.select} and ranges={self.ranges}"
             raise UserError(f"{given}: give both, such as select=dal ranges=[[3,4],[4,5]]")

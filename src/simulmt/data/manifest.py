@@ -91,10 +91,10 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
         "writing.source": "set data.characters as in the model's training",
         "writing.target": "set data.characters as in the model's training",
         "normalisation": "use the version of simulmt that trained the model, or retrain",
-        "subwords.digest": "train with those of the model (data.subwords.model=RUN)",
+        "subwords.digest": "train with the model's subwords (data.subwords.model=RUN)",
     }
     for split in splits:
-        remedy = f"use the {split} files of the model's training, or do not ask for {split}"
+        remedy = f"use the {split} text that the model was trained with"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
     model, here = (
         {key: value for key, value in flat_options(asdict(one)).items() if value is not None}

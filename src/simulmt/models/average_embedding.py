@@ -72,8 +72,9 @@ class GuidedAttention(nn.Module):
         if not attention.score.linear or attention.traits.dampens:
             raise UserError(
                 "model.average_embedding adds the average of the embeddings read to every state, "
-                "which is defined for a softmax of scores that are linear in the states; take "
-                "mechanism.score=usual and a span without a Gaussian, or average_embedding=false"
+                "which is defined for a softmax of scores that are linear in the states; set "
+                "mechanism.score=usual with a span without a Gaussian, or "
+                "model.average_embedding=false"
             )
         self.attention = attention
 

@@ -255,6 +255,6 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
     if encoder == "bidirectional" and not mechanism.offline:
         raise UserError(
             f"model.encoder=bidirectional reads the whole sentence, but mechanism="
-            f"{mechanism.name} streams; take encoder=causal or mechanism=soft"
+            f"{mechanism.name} streams; set model.encoder=causal, or mechanism=soft"
         )
     return encoder == "causal" or not mechanism.offline

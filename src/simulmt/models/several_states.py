@@ -107,7 +107,7 @@ class StateChooser(nn.Module):
         if mechanism.writes_words:
             raise UserError(
                 f"mechanism.target_unit=word with mechanism={mechanism.name}: each subword chooses "
-                "among its own states; take target_unit=subword"
+                "among its own states; set mechanism.target_unit=subword"
             )
         self.confidence = nn.Linear(2 * dim, 1)
 

@@ -350,7 +350,7 @@ def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:
     if encoder == BY_WORD and not (mechanism.reads_words or mechanism.offline):
         raise UserError(
             f"model.encoder=by_word waits for the end of each word, and mechanism={mechanism.name} "
-            "reads subwords; take mechanism.source_unit=word, or encoder=causal"
+            "reads subwords; set mechanism.source_unit=word, or model.encoder=causal"
         )
     if encoder == REENCODING and average_embedding:
         raise UserError(

@@ -99,9 +99,8 @@ class LatencyAugmented(Objective):
             return "each token has several states; take objective=hmt"
         if {*(losses := mechanism.schedule.losses)} != self.terms.keys():
             weighed, own = (", ".join(names) or "none" for names in (self.terms, losses))
-            return (
-                f"objective.terms weighs {weighed}, but its own losses are {own}; weigh just these"
-            )
+            terms = f"objective.terms has weights of {weighed}, but its losses are {own}"
+            return f"{terms}; give each of these a weight, and no other"
         return "nothing would train its confidence; take objective=sm2" * mechanism.confident
 
     def needs_delays(self) -> bool:

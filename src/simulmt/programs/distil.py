@@ -205,7 +205,7 @@ class Distillation:
             "provenance": provenance(pick_device(self.options.device).type, self.teacher.needs),
         }
         if missing := job.publish(texts, facts):
-            left = f"{missing:,} of {job.blocks:,} blocks are missing"
+            left = f"{missing:,} of {job.blocks:,} blocks are not translated yet"
             say(f"{left}: the last process to finish joins them")
         else:
             self._show(read_json(job.record))

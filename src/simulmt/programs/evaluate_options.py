@@ -87,14 +87,15 @@ class EvaluateOptions(TextOptions):
             )
         if self.export and self.sentences:
             raise UserError(
-                f"export={self.export} with sentences={self.sentences}: the lists are of sentences;"
-                " leave one of them out"
+                f"export={self.export} with sentences={self.sentences}: policy.json is for text "
+                "decoded line by line; leave one of them out"
             )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
         if self.streams and searches and not other_policy(self.policy):
             raise UserError(
                 f"beam={self.beam} and length_penalty={self.length_penalty} with word_ms="
-                f"{self.word_ms}, context or history, which decode greedily: leave them out"
+                f"{self.word_ms}, context or history, which decode greedily: leave out beam and "
+                "length_penalty"
             )
 
     def model(self) -> Trained:
@@ -120,10 +121,10 @@ class EvaluateOptions(TextOptions):
             UserError: it sees none.
         """
         if (self.context or self.history) and not seen:
+            given = f"context={self.context}" if self.context else "history=true"
             raise UserError(
-                f"context={self.context} and history={self.history} with a model of "
-                "data.history=0, which sees no sentences before: leave them out, or train with "
-                "data.documents=true data.history=60"
+                f"{given} with a model of data.history=0, which sees no earlier sentences: leave "
+                "it out, or train with data.documents=true data.history=60"
             )
 
     @property

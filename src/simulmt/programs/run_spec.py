@@ -172,7 +172,8 @@ def _check_together(
         raise UserError(
             f"trainer.max_updates={plan.max_updates}{patience} may end the run after "
             f"{first_end:,} updates, but objective.hold={objective.hold} + objective.warmup="
-            f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower these, or train on"
+            f"{objective.warmup} is {objective.hold + objective.warmup:,}: lower these, or train "
+            "longer"
         )
     for option, asked in {"compile": plan.compile, "recompute": plan.recompute}.items():
         if asked and model.loops:

@@ -82,7 +82,8 @@ def read_options(config: Config) -> ScoreOptions | WithOptions:
     by_program = bool(given & others.keys())
     if by_program == bool(given & documents.keys()):
         raise UserError(
-            f"{'both' if by_program else 'neither'} of two forms: give log=FILE references=FILE "
+            "simulmt score has two forms, and the options fit "
+            f"{'both' if by_program else 'neither'}: give log=FILE references=FILE "
             "for documents, or runs=DIR with=NAME command=... signature=... for another program"
         )
     if by_program:
@@ -141,14 +142,15 @@ def matched(
     for name, instance in found.items():
         if any(later < earlier for earlier, later in pairwise(instance.delays)):
             warn(
-                f"log={log}: the delays of {name!r} fall, but a later word is not written earlier: "
-                "count them from the beginning of the document"
+                f"log={log}: the delays of {name!r} fall, but no word is written before an earlier "
+                "one: count delays from the beginning of the document"
             )
         end, latest = documents[name][-1].end, max(instance.delays, default=0)
         if instance.words != words_of(instance.prediction, writing.target):
             counted, remedy = ("words", "[]") if writing.target else ("characters", "[target]")
             why = f"log={log}: the delays of {name!r} are those of {counted}"
-            raise UserError(f"{why}: set characters={remedy}, with source if that counts them, too")
+            also = "(add source if its words are characters)"
+            raise UserError(f"{why}: set characters={remedy} {also}")
         if unit == "word" and latest > end:
             counted = writing.of_source()
             why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} {counted}s"

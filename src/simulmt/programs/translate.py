@@ -63,16 +63,16 @@ class TranslateOptions:
         live, jsonl = self.input is None or self.actions, self.format == "jsonl"
         if live and (given := _given(output=self.output, beam=self.beam)):
             raise UserError(
-                f"{given} without input=FILE, or with actions=true: a stream is decoded greedily "
-                f"as it arrives; leave out {given}"
+                f"{given} needs input=FILE, without actions=true: a stream is decoded greedily and "
+                f"printed as it arrives; add input=FILE, or leave out {given}"
             )
         stream = f"format={self.format}" if jsonl else f"sentences={self.sentences}"
         events = "true" * (jsonl and self.actions)
         given = _given(input=self.input, picture=self.picture, actions=events)
         if stream != "sentences=lines" and given:
             raise UserError(
-                f"{given} with {stream}, which reads standard input and writes text: leave it out;"
-                " `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
+                f"{given} with {stream}, which reads standard input and writes text: leave out "
+                f"{given}; `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
             )
         check_cut(self.cut, self.sentences)
         if self.computation_aware and not jsonl:

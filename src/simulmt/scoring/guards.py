@@ -20,9 +20,9 @@ _KINDS = {
     "unknown characters": re.compile(UNKNOWN),
 }
 _REMEDY = {
-    "subword marks": "score whole words: undo the segmentation in the text files, and decode again",
+    "subword marks": "undo the segmentation in the text files, and train and decode again",
     "HTML escapes": "unescape the text files (html.unescape in Python), and train and decode again",
-    "special tokens": "take them out of the text files, which hold sentences alone",
+    "special tokens": "remove them from the text files, and train and decode again",
     "unknown characters": "let the subwords cover all characters (data.subwords), and retrain",
 }
 _MOST = 5

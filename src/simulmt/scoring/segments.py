@@ -60,7 +60,7 @@ def read_segments(path: Path, log: Sequence[Instance]) -> SegmentScores | None:
         warn(f"{error}")
         return None
     if (found.sha256, len(found.segments)) != (digest(log), len(log)):
-        warn(f"{path} scores other text: run `simulmt score` again")
+        warn(f"{path} scores other text and is ignored; `simulmt score` replaces it")
         return None
     return found
 

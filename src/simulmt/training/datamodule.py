@@ -72,8 +72,8 @@ class TrainLoader:
         if (there := {name: state.get(name) for name in settings}) != settings:
             raise UserError(
                 f"cannot resume within an epoch: the checkpoint has {there}, this run has "
-                f"{settings}; restore the checkpoint's data, tokens, seed and number of processes, "
-                "or start from its weights"
+                f"{settings}; restore the checkpoint's data, data.batch_tokens, seed and number of "
+                "processes, or start from its weights with init_from"
             )
         self._epoch, self._first = state["epoch"], state["position"]
         self._trained = self._first

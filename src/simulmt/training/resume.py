@@ -158,8 +158,8 @@ def check_resume(
         )
     if is_own(path, folder) and (changed := differences(before["config"], config, _CHOOSE)):
         raise UserError(
-            f"{folder} has the best checkpoint by other settings ({', '.join(changed)}): continue "
-            f"in a new folder with ckpt_path={path} name=NEW"
+            f"{folder} chose its best checkpoint by other settings ({', '.join(changed)}): "
+            f"continue in a new folder with ckpt_path={path} name=NEW"
         )
     if not checkpoint.get("optimizer_states"):
         raise UserError(

@@ -99,7 +99,7 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         found = ", ".join(f"{run.folder} by {writing.bleu}" for writing, run in writings.items())
         raise UserError(
             f"runs={folder} have the BLEU of different tokenisers or characters ({found}): choose "
-            "with runs=FOLDER; data.bleu sets the tokeniser of a run, bleu= that of an evaluation"
+            "with runs=FOLDER, or retrain with the same data.bleu and data.characters"
         )
     return listed.runs
 
@@ -198,7 +198,7 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
             listed.left_out.append(f"{place.parent} (another tokeniser of BLEU)")
             continue
         if run.training and not _same_weights(decoding, run.scores.decoding):
-            listed.left_out.append(f"{place.parent} (of other weights, before the run went on)")
+            listed.left_out.append(f"{place.parent} (decoded with other weights, before resuming)")
             continue
         if (turned, decoding.policy) in seen:
             continue

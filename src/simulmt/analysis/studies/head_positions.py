@@ -41,13 +41,14 @@ def head_positions(run_set: RunSet) -> Result:
     columns, run = run_set.own()[0]
     if len(run_set.runs) > 1:
         several = f"{run_set.folder} holds {len(run_set.runs)} runs"
-        raise UserError(f"study=head_positions: {several}; give one, such as {run.folder}")
+        raise UserError(f"study=head_positions: {several}; give one, such as runs={run.path}")
     if run.scores.empty == run.scores.sentences:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")
     instances, heads = ([], []) if run.traits.offline else run_set.decode(run)
     if not heads:
-        raise UserError(f"{run.path}: the heads of {run.mechanism} do not stop; give one of mma_h")
+        why = f"the heads of {run.mechanism} do not stop"
+        raise UserError(f"{run.path}: {why}; give a run of mma_h")
     rows = describe(instances, heads)
     return Result(_draw(rows), [columns | row for row in rows])
 

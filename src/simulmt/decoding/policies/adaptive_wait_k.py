@@ -69,5 +69,5 @@ class AdaptiveWaitK(SubwordPolicy):
             return Demands(dials={"k": LONGEST})
         if mechanism.clocked and not mechanism.offline:
             waits = f"the clock of mechanism={mechanism.name} waits"
-            return Demands(f"{waits}: use mechanism=multi_path or soft")
+            return Demands(f"{waits}: use a run of mechanism=multi_path or soft")
         return Demands(unsuited=for_whole_sentences(mechanism))

@@ -24,5 +24,5 @@ class AttentionPolicy(SubwordPolicy):
             return Demands(layer=self.layer or TWO_THIRDS, dials=waits)
         return Demands(
             "it needs attention to all that is read, and heads of mechanism="
-            f"{mechanism.name} see only a part of it: use policy=own, or mechanism=soft"
+            f"{mechanism.name} see only a part of it: use policy=own, or a run of mechanism=soft"
         )
