@@ -37,6 +37,7 @@ class Information(ScheduleRecipe):
     enough: float
     learned: ClassVar[bool] = False
     dials: ClassVar[tuple[str, ...]] = ("enough",)
+    losses: ClassVar[tuple[str, ...]] = ("information",)
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
         return InformationMatrix(self.enough, score(dim, 1))
