@@ -40,7 +40,7 @@ class WeightsAndBiases(Board, WandbLogger):
         config: Configuration,
         *,
         project: str,
-        entity: str | None,
+        entity: str | None = None,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
         start = partial(
