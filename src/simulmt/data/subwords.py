@@ -39,14 +39,12 @@ class SubwordOptions:
     """A `data.subwords` group.
 
     Attributes:
-        size: As for `Subwords.train`.
-        kind: The same.
-        character_coverage: The same.
+        size: As for `Subwords.train`, as are `kind` and `character_coverage`.
         model: A SentencePiece file, or a trained model that has one; None to train one.
     """
 
     size: VocabularySize
-    kind: Kind = "bpe"
+    kind: Kind = "unigram"
     character_coverage: Coverage = 1.0
     model: Path | None = None
 

@@ -41,8 +41,7 @@ def make_target(options: Config, where: str, kind: type, later: bool = False) ->
     if not isinstance(made, (kind, partial) if later else kind):
         raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {what}")
     if isinstance(made, partial):
-        _, _, _, *own = inspect.signature(made.func).parameters.values()
-        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in own):
-            kinds = asked_of(made.func)
-            check_options(made.keywords, {each.name: kinds[each.name] for each in own}, where)
+        parameters = inspect.signature(made.func).parameters
+        if all(each.kind != each.VAR_KEYWORD for each in parameters.values()):
+            check_options(made.keywords, asked_of(made.func, [*parameters][:3]), where)
     return made
