@@ -11,7 +11,8 @@ A part `FIELD=` marks a key: the row shows the record whose FIELD equals the cel
 the cell if there is any. Additional `FIELD=VALUE` in the cell narrow the choice. `FIELD=PATTERN`
 replaces `{}` by the cell, and `*` matches anything. An empty key repeats the key above.
 A part `FIELD FORMAT [FIELD=VALUE ...]` fills the column; `mean(FIELD)` is the mean of several
-records. Conditions after the file's name apply to all rows. Only cells that contain a number are
+records, and a format such as `±.1f` adds half the width of the interval from FIELD_low to
+FIELD_high. Conditions after the file's name apply to all rows. Only cells that contain a number are
 filled, so start a new row with zeros. A comment may name several files, whose records are joined. A
 table may have several comments.
 
@@ -42,7 +43,7 @@ COMMENT = re.compile(r"<!-- ([\w./-]+\.(?:csv|json)\b.*?)-->\n", re.DOTALL)
 TABLE = re.compile(
     rf"^(?P<comments>(?:{COMMENT.pattern})+)(?P<table>(?:\|[^\n]*\n)+)", re.DOTALL | re.MULTILINE
 )
-NUMBER = re.compile(r"-?[\d,]+(\.\d+)?")
+NUMBER = re.compile(r"-?[\d,]+(\.\d+)?( ±\d+(\.\d+)?)?")
 
 Record = Mapping[str, str]
 
@@ -89,8 +90,13 @@ class Figure:
         if not matches or (len(matches) > 1 and not mean):
             wanted = " ".join(f"{c.field}={c.pattern}" for c in conditions)
             raise ValueError(f"{len(matches)} records match {wanted}; one should")
-        field = mean[1] if mean else self.field
-        return format(fmean(float(record[field]) for record in matches), self.format)
+        field, form = mean[1] if mean else self.field, self.format.removeprefix("±")
+        text = format(fmean(float(record[field]) for record in matches), form)
+        if form == self.format:
+            return text
+        [record] = matches
+        half = (float(record[f"{field}_high"]) - float(record[f"{field}_low"])) / 2
+        return f"{text} ±{format(half, form)}"
 
 
 Column = Figure | Condition | None

@@ -59,6 +59,12 @@ def test_a_figure_comes_from_the_record_that_its_row_names(folder):
     several = PAGE.format(0, 0).replace(" k=3", "")
     mean = several.replace("BLEU .1f", "mean(BLEU) .2f")
     assert "| `wait_k` | 75.58 |" in figures.fill(mean, folder)
+    (folder / "data.csv").write_text("system,BLEU,BLEU_low,BLEU_high\nsoft,40,38.5,41.75\n")
+    one = "<!-- data.csv | system= | BLEU ±.1f -->\n| | BLEU |\n|---|---|\n| `soft` | 0 |\n"
+    filled = figures.fill(one, folder)
+    assert "| `soft` | 40.0 ±1.6 |" in filled
+    assert figures.fill(filled, folder) == filled
+    (folder / "data.csv").write_text(DATA)
     for page, said in (
         (several, "2 records match system=wait_k"),
         (PAGE.format(0, 0).replace("wait_k", "mocha"), "0 records match system=mocha k=3"),
