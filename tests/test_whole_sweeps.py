@@ -102,3 +102,12 @@ def test_a_search_goes_on_where_it_was(tmp_path):
     assert list(second)[:2] == list(first)
     best = OmegaConf.load(folder / "optimization_results.yaml")
     assert best.best_value == max(sweep.value(folder / name) for name in second)
+
+
+def test_the_runs_of_a_sweep_find_the_presets_of_an_own_folder(tmp_path):
+    preset = tmp_path / "own" / "experiments" / "mine.yaml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text("# @package _global_\nname: mine\n")
+    words = ["experiments=mine", "lambda=0.1", "--config-dir", str(tmp_path / "own")]
+    assert run(tmp_path / "sweep", *words) == {"0": "trained"}
+    assert OmegaConf.load(tmp_path / "sweep" / "0" / "config.json")["name"] == "mine"

@@ -30,6 +30,8 @@ from simulmt.system.ending import BAD_INPUT, CONTINUES, ENDS_WITH, handle_signal
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a
 file by its number. All processes of the sweep inherit it."""
+CONFIG_DIR = "SIMULMT_CONFIG_DIR"
+"""Environment variable with the folder of `--config-dir`, for the same processes; may be empty."""
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
 
@@ -92,6 +94,9 @@ class SweepEnd(Callback):
                     f"hydra.sweeper.direction is {direction}, but runs return a value that is "
                     "better the higher it is: set hydra.sweeper.direction=maximize"
                 )
+        sources = config.hydra.runtime.config_sources
+        own = [each.path for each in sources if each.provider == "command-line"]
+        os.environ[CONFIG_DIR] = "".join(own)
         name = f".sweep-{secrets.token_hex(8)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
         os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too

@@ -31,7 +31,14 @@ from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import CONFIG, remove_empty
 from simulmt.programs.cli import COMMAND
-from simulmt.programs.outcome import FAILED, SWEEP, Outcome, find_outcomes, write_outcome
+from simulmt.programs.outcome import (
+    CONFIG_DIR,
+    FAILED,
+    SWEEP,
+    Outcome,
+    find_outcomes,
+    write_outcome,
+)
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
@@ -173,6 +180,8 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     place = QuotedString(str(folder), Quote.single).with_quotes()
     line = [sys.executable, "-m", "simulmt", "train", *words]
     line += ["hydra.mode=RUN", f"hydra.run.dir={place}"]
+    if own := os.environ.get(CONFIG_DIR):
+        line += ["--config-dir", own]
     env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
     env["PYTHONSAFEPATH"] = "1"  # a file statistics.py in the current folder is not Python's
     last = ""
