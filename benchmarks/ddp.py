@@ -2,7 +2,7 @@
 
     python benchmarks/ddp.py [--rounds 2]
 
-Runs `python train.py` on the embedded data with the Transformer's size for Multi30k and batches of
+Runs `python train.py` on the built-in data with the Transformer's size for Multi30k and batches of
 4,096 tokens for each process. Measures the target tokens per second of all processes, recorded in
 `metrics.csv` every four updates. The first figure of a run includes the start-up and is left out. A
 run with two processes is compared with the adjacent run with one.

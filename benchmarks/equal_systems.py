@@ -2,7 +2,7 @@
 
     python benchmarks/equal_systems.py [--pairs 2000] [--to benchmarks/equal_systems.csv]
 
-A test set has 1,000 sentences, drawn from the embedded corpus. Two systems write its references
+A test set has 1,000 sentences, drawn from the built-in corpus. Two systems write its references
 with some wrong words. The share of wrong words varies by sentence and is the same for both systems,
 but each system draws its own wrong words. The two are compared like lines of a report: with the
 counts of BLEU and DAL, 1,000 resamples, interpolation and seeds.

@@ -2,7 +2,7 @@
 
     python benchmarks/serve.py --checkpoint RUN [--sessions 50 100 200] [--seconds 30]
 
-RUN is a run on the embedded data, such as that of `make run`. The server uses one core and one
+RUN is a run on the built-in data, such as that of `make run`. The server uses one core and one
 thread, and the clients run in this process on another core of the same machine. Each session sends
 the words of test sentences at `--rate` words per minute. The delay of a word is the time from
 sending it until its event arrives with the written words; the end of a sentence counts as a word.

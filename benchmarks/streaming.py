@@ -4,7 +4,7 @@
 
 Measures milliseconds per source subword read and per subword written, in sentences of three
 lengths, with tiny models and random weights, which do not affect the time. With a run on the
-embedded data, it also measures sentences per second of batches, of the live translator, and of
+built-in data, it also measures sentences per second of batches, of the live translator, and of
 SimulEval driving the translator, if it is installed. Figures are medians of processor time, which
 with one thread is the time on an idle machine.
 """

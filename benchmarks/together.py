@@ -3,7 +3,7 @@
     python benchmarks/together.py [--checkpoint RUN] [--sessions 1 10 50 200] [--turns 12]
 
 Sessions use the tiny Transformer, each at a different word of its sentence. In every turn each
-session reads a word, one by one or all in one pass. Without a run on the embedded data, the weights
+session reads a word, one by one or all in one pass. Without a run on the built-in data, the weights
 are untrained, and enlarged so that decisions vary. The energy biases of learned heads are chosen so
 that a session writes about as much as it reads, but in long bursts. An untrained model never ends a
 sentence, so its sessions begin a new sentence without finishing the previous one. Times are

@@ -1,4 +1,4 @@
-"""Made-up text without spaces: the words of the embedded data, as characters."""
+"""Made-up text without spaces: the words of the built-in data, as characters."""
 
 from __future__ import annotations
 

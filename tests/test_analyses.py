@@ -58,7 +58,7 @@ def oracle() -> list[Instance]:
 
 
 def make(folder: Path, name: str, options: dict, instances: list[Instance] = (), **scores) -> Path:
-    """A run that has decoded the embedded data."""
+    """A run that has decoded the built-in data."""
     data = {f"data.{key}": value for key, value in SIZES.items()} | {"data.corpus": "verbfinal"}
     data |= {"data.batch_tokens": 1000, "data.subwords": {"size": 200}, "decoding.beam": 1}
     sizes = {"model.decoder_layers": 2, "model.heads": 4}

@@ -205,5 +205,5 @@ def test_documents_of_characters_end_at_their_own_marks_and_as_in_a_file(tmp_pat
     again = as_in(split, path, characters=True)
     assert ["".join(line.split()) for line in again.sources] == lines
     path.write_text("".join(f"{line}\n" for line in [*lines, "え"]), encoding="utf-8")
-    with pytest.raises(UserError, match="goes on after the source, at 'え'"):
+    with pytest.raises(UserError, match="continues after the source, at 'え'"):
         as_in(split, path, characters=True)

@@ -237,7 +237,7 @@ def test_sentences_end_at_punctuation_or_as_in_a_file(trained, texts, tmp_path):
 
 
 def test_one_model_is_scored_with_and_without_marks_and_capitals(tmp_path):
-    """Documents of the embedded data, and the same test set under another name."""
+    """Documents of the built-in data, and the same test set under another name."""
     from simulmt.programs.train import train
 
     chosen = ["data.documents=true", "data.join=[4,8]", "data.unpunctuated=0.5"]

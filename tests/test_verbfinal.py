@@ -1,4 +1,4 @@
-"""The embedded corpus: its splits, its words and their agreement."""
+"""The built-in corpus: its splits, its words and their agreement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded corpus: what English must wait for in German, and that nothing foretells it."""
+"""The built-in corpus: what English must wait for in German, and that nothing foretells it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delays of `simulmt oracle` on the embedded data against those of the grammar.
+"""Delays of `simulmt oracle` on the built-in data against those of the grammar.
 
     python experiments/oracle/verbfinal.py RUN ... [--to experiments/oracle/verbfinal.csv]
 

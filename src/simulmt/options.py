@@ -135,7 +135,7 @@ def construct_own(
 
 
 def limited(make: type[T]) -> type[T]:
-    """Decorate a class whose constructor checks what Python passes as `construct` checks options.
+    """Decorate a class, so that its constructor checks arguments as `construct` checks options.
 
     Raises:
         ValidationError: raised by the constructor; a ValueError of pydantic.

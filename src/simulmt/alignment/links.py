@@ -64,7 +64,7 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
         targets: the same number of normalised lines.
 
     Raises:
-        UserError: the file cannot be read or has another number of lines than the text; or a line
+        UserError: the file cannot be read or does not have as many lines as the text; or a line
             holds no links, or a link to a word that its sentence does not have.
     """
     lines = [*text_lines(path)]

@@ -23,7 +23,7 @@ def print_dropped(name: str, split: Split) -> None:
 
 
 def repeated(name: str, split: Split, described: Manifest) -> None:
-    """Warn if a model has been trained on the text that it is scored on, or chosen by it.
+    """Warn if a model was trained on, or selected by, the text that it is scored on.
 
     Args:
         name: the name of the text.

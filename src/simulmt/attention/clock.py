@@ -69,7 +69,7 @@ class Clock(ABC, Generic[ClockState]):
         """The state after more of the source has been read.
 
         Tensors with a source dimension grow at its end. If sentences of different lengths read in
-        one batch, padding may precede the new elements; the caller moves it behind them.
+        one batch, padding may precede the new elements; the caller moves it after them.
         """
 
     @abstractmethod

@@ -31,8 +31,8 @@ def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:
 def each(function: Callable[..., object], state: object, *others: object) -> State:
     """The results of a function for each tensor of a state, nested as the state.
 
-    The function also takes what the others have in the place of the tensor; None in place of a part
-    of another stands for None throughout the part.
+    The function also gets what the other states have at the place of the tensor. If one of them has
+    None for a part, it gets None for each tensor of that part.
     """
     if state is None:
         return None

@@ -106,7 +106,7 @@ def read_text(
 
     Raises:
         UserError: there is no such folder, or only one language. At the first access to a split: a
-            file is missing, corrupt, not UTF-8 or of another length than its partner, or no pair is
+            file is missing, corrupt, not UTF-8 or not as long as its partner, or no pair is
             left.
     """
     folder = Path(root).expanduser()
@@ -174,7 +174,7 @@ def read_shards(
         writing: what a word is, on either side.
 
     Raises:
-        UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
+        UserError: a file is missing, corrupt, not UTF-8 or not as long as its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
     with _reading():

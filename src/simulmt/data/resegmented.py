@@ -1,4 +1,4 @@
-"""Documents cut into sentences by somebody else: at punctuation, or as in a file."""
+"""Documents split into sentences without the model: at punctuation, or as in a file."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ def as_in(split: Split, path: Path, characters: bool) -> Split:
         characters: True if each character is a word.
 
     Raises:
-        UserError: the words of the file are others.
+        UserError: the file does not have the words of the documents.
     """
     lines = (words for line in text_lines(path) if (words := words_of(line, characters)))
 
@@ -66,5 +66,5 @@ def as_in(split: Split, path: Path, characters: bool) -> Split:
 
     found = resegmented(split, cut)
     if rest := next(lines, None):
-        raise UserError(f"sentences={path}: it goes on after the source, at {' '.join(rest)!r:.80}")
+        raise UserError(f"sentences={path} continues after the source, at {' '.join(rest)!r:.80}")
     return found

@@ -1,4 +1,4 @@
-"""The embedded corpus: German-English sentences whose German verb often comes last.
+"""The built-in corpus: German-English sentences whose German verb often comes last.
 
 A small grammar (`verbfinal_grammar`) builds both languages at once, with their word alignment.
 This file has the constructions of a sentence, and the corpus drawn from them.

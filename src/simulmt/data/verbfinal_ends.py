@@ -1,4 +1,4 @@
-"""Where a sentence of the embedded corpus may end, if the stream has no punctuation marks.
+"""Where a sentence of the built-in corpus may end, if the stream has no punctuation marks.
 
 "Anna kauft das Buch im Garten": the sentence may be over, or it was over after "Buch", and the next
 one begins with "im Garten". The word that follows decides: a finite verb, or any other. This file

@@ -1,4 +1,4 @@
-"""The grammar of the embedded corpus: it builds German and English phrases side by side.
+"""The grammar of the built-in corpus: it builds German and English phrases side by side.
 
 Its unit is the `Phrase`: German words in German order, English words in English order, and for
 each English word the German words that determine it. Moving words keeps these links, so the word

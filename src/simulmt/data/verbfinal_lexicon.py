@@ -1,4 +1,4 @@
-"""The words of the embedded corpus `verbfinal`, German before English, from `verbfinal.tsv`."""
+"""The words of the built-in corpus `verbfinal`, German before English, from `verbfinal.tsv`."""
 
 from pathlib import Path
 from typing import NamedTuple

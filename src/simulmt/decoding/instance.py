@@ -20,7 +20,7 @@ class Instance:
     that were written before EOS had been read: both tell a replay what `delays` cannot.
 
     `positions[i][h]` is the source subword, from 1, at which head h (counted over all layers)
-    stopped to write subword i; empty if no head takes hard decisions. All fields in subwords are
+    stopped to write subword i; empty if no head makes hard decisions. All fields in subwords are
     empty for an instance from a log, which is read in words only.
 
     `elapsed[i]` is the time at which word i of the prediction was written, in source words: the

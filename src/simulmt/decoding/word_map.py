@@ -12,7 +12,7 @@ class WordMap(tuple[int, ...]):
 
     @classmethod
     def of_lengths(cls, lengths: Iterable[int], start: int = 1) -> "WordMap":
-        """The map of words of so many subwords each; `start` is the number of the first word."""
+        """The map of words with these numbers of subwords; the first word is number `start`."""
         return cls(number for number, length in enumerate(lengths, start) for _ in range(length))
 
     @property
@@ -25,7 +25,7 @@ class WordMap(tuple[int, ...]):
         return found
 
     def at(self, place: int) -> int:
-        """The word of the subword at a place from 1, or of the last one behind it; 0 at 0."""
+        """The word of the subword at a place, from 1; beyond the last one, its word; 0 at 0."""
         return self[min(place, len(self)) - 1] if self and place > 0 else 0
 
     def delays(self, subword_delays: Sequence[int], source: "WordMap") -> tuple[int, ...]:

@@ -158,7 +158,7 @@ def has_begun(folder: Path) -> bool:
 
 
 def check_own(folder: Path) -> None:
-    """Check that no file of a directory that is not a run has the name of a run's file.
+    """Check that a directory that is not a run holds no file with the name of a run's file.
 
     Raises:
         UserError: a run would replace such a file.

@@ -1,6 +1,6 @@
 """The log of simulstream, with what a speech translator wrote and took back after each step.
 
-Its form is written nowhere: it is what simulstream's own `LogReader` (1.0.0) reads.
+The format is not documented: it is what simulstream's own `LogReader` (1.0.0) reads.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ def read_simulstream(path: Path, characters: bool = False) -> list[StreamInstanc
         output = outputs.setdefault(names[line.id], _Output(characters))
         step = parse_json(_STEP, text)
         if step.total_audio_processed < output.read:
-            raise ValueError("total_audio_processed has fallen: the log has this recording twice")
+            raise ValueError("total_audio_processed decreases: the log has this recording twice")
         output.read = step.total_audio_processed
         kept = len(output.tokens) - len(step.deleted_tokens)
         if kept < 0 or output.tokens[kept:] != step.deleted_tokens:

@@ -26,7 +26,7 @@ class StreamTranslator:
     """
 
     full = False
-    """A stream never ends by its length."""
+    """False: a stream has no length limit."""
     search = GREEDY
     """How drafts are made."""
 

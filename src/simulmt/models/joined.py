@@ -2,7 +2,7 @@
 
 A state is nested tuples of tensors with a row for each sentence. Some tensors are as long as what
 the sentence has read or written: source states, keys and values. Joined, they are padded on the
-right with 0 or False, as sources are in a batch. A pass of the model appends to them behind the
+right with 0 or False, as sources are in a batch. A pass of the model appends to them after the
 padding; `grown` moves what was appended to the end of each sentence. So a model only has to keep
 padding out of sight: `Memory.mask` and clocks' stops do so for the source, and the Transformer
 hides the padding of its self-attention.
@@ -134,7 +134,7 @@ def _lengthened(before: Tensor, own: Own | None, after: Tensor) -> Own | None:
 
 
 def _closed_up(after: Tensor, own: Own | None, before: Tensor | None) -> Tensor:
-    """What was appended behind the padding of each row, moved to the end of the row."""
+    """What was appended after the padding of each row, moved to the end of the row."""
     if own is None or before is None or after.shape == before.shape:
         return after
     dim, lengths = own

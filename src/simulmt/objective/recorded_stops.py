@@ -6,7 +6,7 @@ ranked probability score (Epstein 1969) compares this with the recorded stop s_i
     RPS_i = sum_j (sum_(l<=j) alpha_il - [j >= s_i])^2
 
 For a head that surely stops at one token, this is the number of tokens between it and the stop.
-Lost mass counts as a stop behind the source.
+Lost mass counts as a stop after the end of the source.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-// The socket. One socket is one session: after a lost one, another begins, and the open sentence is sent again.
+// The socket. One socket is one session: if it is lost, a new one begins, and the open sentence is sent again.
 
-const LONGEST = 8000, SILENT = 60000;  // milliseconds between two attempts; without an answer
+const LONGEST = 8000, SILENT = 60000;  // milliseconds: longest wait between attempts, and for an answer
 
 export class Connection {
   constructor({words, welcome, event, state}) {
@@ -75,7 +75,7 @@ export class Connection {
     if (!word && ended === "end") while (this.sent.length && this.sent.shift().type !== "end");
   }
 
-  settle(count) {  // the first words of those read; their sentences have ended in a stream that goes on
+  settle(count) {  // forget the first `count` words read: their sentences have ended, but the stream continues
     if (count) this.waits = 250;
     this.words -= count;
     while (count > 0 && this.sent.length) count -= isWord(this.sent.shift());

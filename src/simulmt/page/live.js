@@ -30,7 +30,7 @@ const connection = new Connection({
     }
     if (turns) turn();
     const why = reason ? `The session ended (${reason}); another one has begun` : "The connection was lost or the server restarted";
-    const others = !same && panes.length ? "The server has other models or policies now." : "";
+    const others = !same && panes.length ? "The server's models or policies have changed." : "";
     tell(`${again ? `${why}. The open sentence was typed again. ` : ""}${others}`);
     if (!same) introduce();
     if (panes.length && same) return [ask()];  // the panes as they were
@@ -60,7 +60,7 @@ function turn() {  // from sentences to a stream, or back
   stream = !stream;
   document.body.classList.toggle("stream", stream);
   $("source").dir = stream ? "auto" : "";
-  $("text").placeholder = stream ? "any text; line ends are spaces" : "a line for each sentence";
+  $("text").placeholder = stream ? "any text; line ends count as spaces" : "one sentence per line";
   for (const node of document.querySelectorAll("[data-other]")) [node.textContent, node.dataset.other] = [node.dataset.other, node.textContent];
 }
 
@@ -182,7 +182,7 @@ function hold(settings) {  // this choice is in force now
   connection.say(ask());
 }
 
-function refuse(text) {  // a choice makes no sense: ask for what is in force, unless that was it
+function refuse(text) {  // the server rejected a choice: ask for the one in force, unless that was rejected
   clearTimeout(settling);
   settling = null;
   const again = asked.at(-1)?.[0] !== key(inForce.map(own => own.inForce));
@@ -193,7 +193,7 @@ function refuse(text) {  // a choice makes no sense: ask for what is in force, u
   tell(text);
 }
 
-// what comes
+// messages from the server
 
 function step(message) {
   if (message.sentence !== current) {
@@ -215,12 +215,12 @@ function step(message) {
   settled = message.ended ? 0 : Math.min(...inForce.map(({begun}) => begun));
   if (message.ended) current = 0;
   else connection.settle(settled - before);
-  if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
+  if (message.ended === "long") tell("The sentence has reached the maximum length and was ended here.");
   const failed = inForce.filter((own, i) => message.panes[i].failed).map(({decider}) => decider);
-  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. ${stream ? "Its sentence ends here, and the next word begins another" : "The rest of the sentence is skipped"}.`);
+  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. ${stream ? "Its sentence ends here; the next word begins a new one" : "The rest of the sentence is skipped"}.`);
 }
 
-// what goes
+// input to the server
 
 function split(text) {  // into words
   const words = text.split(GAP);

@@ -218,7 +218,7 @@ export class Pane {
     this.show(message, own, before);
   }
 
-  show({read, ended}, {lag, ms}, before) {  // what is new since so many columns and rows
+  show({read, ended}, {lag, ms}, before) {  // mark what is new since `before`: columns and rows
     this.path.fit();
     this.path.open(!ended);
     this.path.show(this.path.columns.length, this.path.rows.length, ...before);

@@ -84,11 +84,11 @@ export class Path {
     return {lines: groups[1], marks: groups[2]};
   }
 
-  bound(column, row) {  // a sentence ends behind so many columns and rows
+  bound(column, row) {  // a sentence ends after this many columns and rows
     this.ends = [column * this.size, row * this.size];
   }
 
-  keep(count) {  // take back the rows after the first so many
+  keep(count) {  // remove the rows after the first `count`
     for (const {label, groups} of this.rows.splice(count)) for (const node of [label, ...groups]) node.remove();
   }
 

@@ -26,7 +26,7 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
     node.append(word + this.gap);
   }
 
-  end(place, label) {  // a sentence has ended behind this word; if in one of two panes alone, the label says in which
+  end(place, label) {  // a sentence has ended after this word; if in only one of two panes, the label says which
     const i = this.parts.findLastIndex(({start}) => start <= place);
     if (i < 0) return;  // another pane has ended so many sentences since that the text has scrolled away
     const {node, start, words} = this.parts[i];
@@ -40,7 +40,7 @@ export class Source {  // the text read, in parts; a part ends where a sentence 
     this.parts = this.parts.filter(({node}) => node.isConnected);
   }
 
-  again(place) {  // the words behind this one are read again
+  again(place) {  // the words after this one are read again
     this.end(place);
     for (const {node} of this.parts.filter(({start}) => start >= place)) node.remove();
     this.parts = [];

@@ -18,7 +18,7 @@ from simulmt.system.disk import check_writable
 
 @dataclass(frozen=True)
 class AnalyseOptions:
-    """The options of `conf/analyse.yaml` that are not of a study."""
+    """The options of `conf/analyse.yaml` that all studies share."""
 
     study: Any
     runs: Path
@@ -29,7 +29,7 @@ class AnalyseOptions:
 
 
 def analyse(cfg: DictConfig) -> None:
-    """Make a study, and print the places of its figure and its table.
+    """Run a study, and print the paths of its figure and its table.
 
     Raises:
         UserError: a mistake that a user can correct.

@@ -112,7 +112,7 @@ def work(config: DictConfig) -> Any:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """End the process in one line on a mistake that a user can correct."""
+    """End the process with a one-line message on a mistake that a user can correct."""
     try:
         yield
     except (UserError, HydraException, OmegaConfBaseException) as error:

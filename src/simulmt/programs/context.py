@@ -20,7 +20,7 @@ def read_context(path: Path, sentences: int, subwords: Tokenizer) -> list[list[B
         subwords: The model's vocabulary.
 
     Raises:
-        UserError: the file cannot be read, or has another number of lines than the text.
+        UserError: the file cannot be read, or does not have as many lines as the text.
     """
     found = []
     for number, raw in enumerate(raw_lines(path), 1):

@@ -167,7 +167,7 @@ class Distillation:
 
     @cached_property
     def job(self) -> LineJob:
-        """The lines, and what decides their translations apart from the machine."""
+        """The lines, and all that affects their translations except the machine."""
         source, target = self.train.sha256
         job = {
             "teacher": self.teacher.digest,

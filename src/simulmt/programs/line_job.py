@@ -1,4 +1,4 @@
-"""A job that translates lines, which a kill cannot harm and which corrupt files cannot mislead."""
+"""A job that translates lines; it survives kills and detects corrupt files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -83,7 +83,7 @@ class LineJob:
         return len(self._missing(range(self.blocks))) < self.blocks
 
     def _check(self, there: Config) -> None:
-        """Reject another job than that of the place."""
+        """Reject a job that differs from the one at the place."""
         changed = [name for name in {**there, **self.job} if there.get(name) != self.job.get(name)]
         if changed:
             was, now = (", ".join(f"{n}={of.get(n)}" for n in changed) for of in (there, self.job))
@@ -111,7 +111,7 @@ class LineJob:
     def translate(
         self, translate: Callable[[list[str]], list[str]], rank: int = 0, world: int = 1
     ) -> None:
-        """Translate the blocks of a process that are missing.
+        """Translate the missing blocks of one process.
 
         Args:
             translate: translates the lines of a block.

@@ -28,8 +28,8 @@ from simulmt.system.disk import read_record, write_json, write_rows
 from simulmt.system.ending import BAD_INPUT, CONTINUES, ENDS_WITH, handle_signals
 
 SWEEP = "SIMULMT_SWEEP"
-"""Environment variable with the folder of the running sweep, which holds the record of each run, a
-file by its number. All processes of the sweep inherit it."""
+"""Environment variable with the folder of the running sweep, which holds a record of each run in a
+file named by its number. All processes of the sweep inherit the variable."""
 CONFIG_DIR = "SIMULMT_CONFIG_DIR"
 """Environment variable with the folder of `--config-dir`, for the same processes; may be empty."""
 FAILED = -10_000.0
@@ -86,13 +86,13 @@ class SweepEnd(Callback):
     """A callback that Hydra calls in the process that the user started, whatever the launcher."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Choose the folder of the sweep's records, after a check of what a search looks for."""
+        """Check that a search maximises, and choose the folder of the sweep's records."""
         direction = config.hydra.sweeper.get("direction", "maximize")
         if str(direction).rpartition(".")[2] != "maximize":
             with in_one_line():
                 raise UserError(
-                    f"hydra.sweeper.direction is {direction}, but runs return a value that is "
-                    "better the higher it is: set hydra.sweeper.direction=maximize"
+                    f"hydra.sweeper.direction is {direction}, but runs return a value to maximise: "
+                    "set hydra.sweeper.direction=maximize"
                 )
         sources = config.hydra.runtime.config_sources
         own = [each.path for each in sources if each.provider == "command-line"]
@@ -126,14 +126,14 @@ class SweepEnd(Callback):
         finish_postponed()
         outcomes = [*find_outcomes(records).values()]
         if not outcomes:
-            raise UserError("no run fits the sweep, such as a glob without a match: correct it")
-        places = {Path(each.folder).parent for each in outcomes}  # several for several data
+            raise UserError("no run fits the sweep (a glob without a match?): correct its values")
+        places = {Path(each.folder).parent for each in outcomes}  # one for each data set
         if all(place.resolve().is_relative_to(folder.resolve()) for place in places):
             places = {folder}
         for place in sorted(places):
             try:
                 report(plain(compose("report")) | {"runs": str(place)})
-            except UserError as error:  # such as no finished run; the sweep has not failed by it
+            except UserError as error:  # such as no finished run, which does not fail the sweep
                 say(f"no report: {error}")
         failed = [each for each in outcomes if each.outcome == "failed"]
         table = write_table(outcomes, min(places))

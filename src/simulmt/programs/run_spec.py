@@ -103,7 +103,7 @@ def _model_of(
 
 
 def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
-    """Reject a model most of which would start untrained; with `init_partial`, all of which."""
+    """Reject a model if most of it (with `init_partial`, all of it) would start untrained."""
     if not found.loaded or (found.share < 0.5 and not config.init_partial):
         raise UserError(
             f"init_from={config.init_from}: only {found} match: leave out model= and model.KEY= to "
@@ -114,7 +114,7 @@ def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
 def _check_documents(
     config: Configuration, data: builders.Data, model: Model, objective: Objective
 ) -> None:
-    """Reject what only documents have without documents, and what nothing trains."""
+    """Reject options for documents if there are none, and a pointer that no loss trains."""
     changed = [f.name for f in fields(data.windows) if getattr(data.windows, f.name) != f.default]
     given = [f"data.{name}={config.data[name]}" for name in changed]
     given += ["model.boundaries=true"] * (model.boundary is not None)
@@ -154,8 +154,8 @@ def _check_together(
         )
     if config.ckpt_path and (plan.lightning or {}).get("fast_dev_run"):
         raise UserError(
-            f"trainer.lightning.fast_dev_run keeps nothing, but ckpt_path={config.ckpt_path} "
-            "continues a run: leave one of them out"
+            f"trainer.lightning.fast_dev_run saves nothing, but ckpt_path={config.ckpt_path} "
+            "resumes a run: leave one of them out"
         )
     if objective.needs_delays() and not mechanism.learned:
         weights = {name: config.objective.get(name) for name in WEIGHTS}

@@ -142,8 +142,8 @@ def matched(
     for name, instance in found.items():
         if any(later < earlier for earlier, later in pairwise(instance.delays)):
             warn(
-                f"log={log}: the delays of {name!r} fall, but no word is written before an earlier "
-                "one: count delays from the beginning of the document"
+                f"log={log}: the delays of {name!r} decrease, but words are written in order: "
+                "count delays from the beginning of the document"
             )
         end, latest = documents[name][-1].end, max(instance.delays, default=0)
         if instance.words != words_of(instance.prediction, writing.target):

@@ -143,10 +143,10 @@ def examples(trained: Trained) -> list[str]:
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     """Return the policies of simulmt, of installed plugins and of `plugins`.
 
-    Those with an option that is no number, or has no default, are not for a page.
+    Policies with an option that is not a number or has no default are left out.
     """
     loaded = (folder for name, folder in conf_folders(plugins).items() if name in sys.modules)
-    folders = [HOME / CONF, *loaded]  # a plugin that failed has had its warning
+    folders = [HOME / CONF, *loaded]  # a plugin that failed to load has had a warning
     paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
     numbers = (int, float, type(None))

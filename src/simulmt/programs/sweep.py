@@ -104,7 +104,7 @@ def sweep_run(
 
 
 def shown_name(words: Sequence[str], folder: Path) -> str:
-    """Return a run's name in lines and tables of its sweep: that of a folder, without constants.
+    """Return a run's name in its sweep's output: a folder's name, without what all runs share.
 
     Args:
         words: the command line of the run.
@@ -183,7 +183,7 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     if own := os.environ.get(CONFIG_DIR):
         line += ["--config-dir", own]
     env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
-    env["PYTHONSAFEPATH"] = "1"  # a file statistics.py in the current folder is not Python's
+    env["PYTHONSAFEPATH"] = "1"  # a statistics.py in the current folder must not hide Python's
     last = ""
     with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
         try:

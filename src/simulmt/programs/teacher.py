@@ -27,7 +27,7 @@ BuildTeacher: TypeAlias = Callable[[RunData], Teacher | None]
 
 
 def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
-    """Return a trained model that reads the whole sentence first, as files and built.
+    """Return a trained model that reads the whole sentence first, and the model built from it.
 
     Args:
         option: the option that names it, for messages.
@@ -134,7 +134,7 @@ def stops_of(where: str, subwords: Tokenizer, one: Recorded, source: str, target
     """The source tokens read before each token of a reference; before its EOS all of them.
 
     Raises:
-        UserError: the reference has another number of words; the message says `where`.
+        UserError: the reference has a different number of words; the message begins with `where`.
     """
     words, read_words = subwords.reference_words(target), subwords.source_words(source)
     ends = read_words.ends

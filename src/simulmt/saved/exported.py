@@ -105,7 +105,7 @@ def read(folder: Path) -> Trained:
             f"from={folder} to=NEW`, and give NEW instead"
         )
     subwords, content = load_tokenizer(folder), (folder / WEIGHTS).read_bytes()
-    written = described.pop("sha256", {})  # none where somebody has edited the files
+    written = described.pop("sha256", {})  # absent if a user removed it to edit the files
     for name, digest in _digests(described, subwords, content).items():
         if written and written.get(name) != digest:
             raise UserError(

@@ -26,7 +26,7 @@ class Bleu(NamedTuple):
     lowercase: bool = False
 
     def of(self, writing: Writing) -> "Bleu":
-        """Return the same for text that is written in some way, in place of 13a and of spaces."""
+        """Return the same with the tokeniser of a writing; `none` stays, or becomes `char`."""
         if self.tokenize == "none":
             return self._replace(tokenize="char" if writing.target else "none")
         return self._replace(tokenize=writing.bleu)

@@ -89,7 +89,7 @@ def sufficiency(linked: Linked, delays: Delays, counted: Counted) -> Score:
 
 
 def necessity(linked: Linked, delays: Delays, counted: Counted) -> Score:
-    r"""Return how much of what had been read the words with a sufficient delay needed.
+    r"""Return the share of the words read that was needed, over words with a sufficient delay.
 
     .. math:: NEC = \frac{1}{|T'|} \sum_{t \in T'} \frac{a_t}{g_t}, \qquad
         T' = \{ t \in T : a_t \le g_t \}

@@ -38,7 +38,7 @@ def read_documents(
     """Return the documents of a text, in source words.
 
     Args:
-        references: A sentence a line, plain, `.gz` or `.zst`, as the other files.
+        references: One sentence per line; plain, `.gz` or `.zst`, like the other files.
         source: The source of each line.
         docids: The id of the document of each line.
         writing: What a word is, on either side.

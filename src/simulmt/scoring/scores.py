@@ -68,8 +68,8 @@ class Decoding:
         text: The files that were decoded instead of a split.
         context: The file of what preceded the sentences.
         weights: Rounded or not.
-        sha256: The digest of the model; None in records of earlier versions. A run that resumes
-            has another one.
+        sha256: The digest of the model, which changes when a run resumes; None in records of
+            earlier versions.
     """
 
     checkpoint: str

@@ -112,8 +112,8 @@ def incremental(elapsed: Sequence[float], delays: Sequence[float]) -> list[float
 
         e'_1 = e_1, \quad e'_i = \max(e_i - e_{i-1} + d_{i-1}, e'_{i-1})
 
-    The computing for a long document adds up, so :math:`e_i` falls further and further behind. This
-    is OmniSTEval's `--fix_simuleval_emission_ca`.
+    Computing time adds up over a long document, so :math:`e_i - d_i` keeps growing. This is
+    OmniSTEval's `--fix_simuleval_emission_ca`.
     """
     later = (e - before + d for (before, e), d in zip(pairwise(elapsed), delays, strict=False))
     return [*accumulate(chain(elapsed[:1], later), max)]

@@ -37,7 +37,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
-"""Of every response; the policy lacks the pages that may embed this one."""
+"""Headers of every response; `Guard` appends the origins that may embed the page."""
 CLOSING_SECONDS = 5.0
 """How long a client may take to read why its session has ended."""
 LEFT = {1012: "the server stops"}

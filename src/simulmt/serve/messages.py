@@ -120,7 +120,7 @@ class PaneStep:
     stream. A pane of a stream that has failed begins again with the next word.
 
     Attributes:
-        kept: The number of target words that stay; those behind it are replaced by `words`. Only a
+        kept: The number of target words that stay; `words` replace those after them. Only a
             policy that revises takes words back.
         words: The new target words.
         lag: The average lagging if the sentence ended here, in source words; None before a word.

@@ -25,7 +25,7 @@ from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 P = ParamSpec("P")
 T = TypeVar("T")
 _KEPT = 16
-"""The most settings that a model is kept for; the least recently used makes room."""
+"""Maximum number of settings whose model is kept; the least recently used one is dropped."""
 
 
 class Served:
@@ -114,7 +114,7 @@ def _policy(offer: PolicyOffer) -> Policy | None:
 
 
 def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return what a function returns, which may run a plugin's code.
+    """Call a function that may run a plugin's code, and return its result.
 
     Raises:
         UserError: the code raises an exception of any kind, also SystemExit.

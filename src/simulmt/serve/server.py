@@ -22,7 +22,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, ValueError) as error:  # ValueError: a name that there cannot be
+    except (OSError, ValueError) as error:  # ValueError: an impossible host name
         why = f"host={host} port={port} cannot be used ({error})"
         raise UserError(f"{why}: choose an address of this machine and a free port") from None
 

@@ -73,9 +73,9 @@ class Session:
             self.send(Notice(str(error)[:300], "fault"))
 
     def send(self, message: messages.FromServer) -> None:
-        """Queue a message to the client; end the session if the client does not read them."""
+        """Queue a message to the client; end the session if too many are unsent."""
         if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
-            self.end(f"the connection is too slow: {self.unsent.qsize()} messages wait for it")
+            self.end(f"the connection is too slow: {self.unsent.qsize()} messages are unsent")
         if not self.over:
             self.unsent.put_nowait(messages.text_of(message))
 

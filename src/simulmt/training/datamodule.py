@@ -40,7 +40,7 @@ class TrainLoader:
     Args:
         split: the training split.
         batches: the order of the batches.
-        pinned: put the batches into memory from which a GPU can copy them by itself.
+        pinned: put the batches into pinned (page-locked) memory, for faster copies to a GPU.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ def made_ahead(
     Args:
         split: the pairs.
         batches: the places of the pairs of each batch.
-        pinned: put them into memory from which a GPU can copy them by itself.
+        pinned: put them into pinned (page-locked) memory, for faster copies to a GPU.
     """
 
     def make(rows: list[int]) -> Batch:

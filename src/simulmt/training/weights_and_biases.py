@@ -79,7 +79,7 @@ class WeightsAndBiases(Board, WandbLogger):
         self.log_image("test/path", images=[str(folder / PICTURE)])
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
-        chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
+        chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU against DAL, every validation")
         self.experiment.log({"valid/curve": chart})
 
     def close(self, failed: bool) -> None:

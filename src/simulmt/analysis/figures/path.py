@@ -62,7 +62,7 @@ def word_staircase(instance: Instance) -> Staircase:
 def interleaved(instance: Instance) -> str:
     """Return the path in one line: `der alte Bauer | the old farmer | ging heim | went home`.
 
-    A line that is far too long is cut.
+    A line that is far too long is truncated.
     """
     source, read, sides = instance.source.split(), 0, instance.writing
     texts: list[str] = []
@@ -89,7 +89,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
     grid = word_staircase(instance)
     lines = [*_grid_lines(grid)]
     if max(line.cell_len for line in lines) > console_width:
-        lines = [Text(f"source | target in turns: {interleaved(instance)}")]
+        lines = [Text(f"source | target, alternating: {interleaved(instance)}")]
     else:
         if instance.delays:
             key = "█ read for this word   ░ read before   · not read"

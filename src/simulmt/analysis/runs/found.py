@@ -181,7 +181,7 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
 def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's.
 
-    With `test` they are evaluations of that text; the one that decodes as the run did, too.
+    With `test`, all evaluations of that text, including one that decodes as the run did.
     """
     seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
     for place in sorted(run.path.glob(f"{files.EVALUATION}/*/{files.EVALUATED}")):

@@ -48,7 +48,7 @@ def middle(samples: SentenceCounts) -> tuple[float, float]:
 
 
 def p_value(differences: SentenceCounts) -> float:
-    """Return twice the smaller share of resampled differences on either side of 0, two-sided.
+    """Return the two-sided p value: twice the smaller share of differences on one side of 0.
 
     One is added to the count and to the resamples (Davison and Hinkley 1997, section 4.2).
     """

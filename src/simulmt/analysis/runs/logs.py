@@ -151,7 +151,7 @@ def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples:
     ):
         if abs(was - now) >= _NEAR:
             two = f"{was:.2f} in its scores and {now:.2f} in {INSTANCES}"
-            raise UserError(f"{name} is {two}: they are not of the same decoding")
+            raise UserError(f"{name} is {two}: they are not from the same decoding")
     found = scored_by(run.path, own)
     run = replace(run, log=log, scored={name: each.score for name, each in found.items()})
     if run.metric == "BLEU":
@@ -176,4 +176,4 @@ def check_scored(runs: Sequence[Run], metric: str) -> None:
     for name, found in signatures.items():
         if len(found) > 1:
             several = " and ".join(f"{signature} ({folder})" for signature, folder in found.items())
-            raise UserError(f"{name} is by {several}: score all runs with the same model")
+            raise UserError(f"{name} was scored by {several}: score all runs with the same model")

@@ -145,7 +145,7 @@ class Run:
         return float(self.figures["BLEU"])
 
     def value(self, name: str) -> float | None:
-        """Return a figure; None if no sentence has it, or if its plugin was not there to score."""
+        """Return a figure; None if no sentence has it, or if its plugin was missing at scoring."""
         return self.figures[name].value if name in self.figures else None
 
     def number(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""The alignment error rate of attention, by hand-made alignments: Luong et al. (2015), table 6."""
+"""The alignment error rate of attention, by links made by hand: Luong et al. (2015), table 6."""
 
 from matplotlib.lines import Line2D
 

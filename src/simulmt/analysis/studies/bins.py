@@ -76,7 +76,7 @@ def by_length(run_set: RunSet, *, bins: Bins = 6) -> Result:
 
 
 def reordering_distance(needs: Sequence[int]) -> int:
-    r"""Return the least k with which wait-k reads all source words that the reference needs.
+    r"""Return the least k with which wait-k reads each source word before the reference needs it.
 
     .. math:: \max_i \, [ a_i - (i - 1) ]
 

@@ -41,7 +41,7 @@ def faithfulness(
 ) -> Result:
     """Plot sufficiency, necessity and hallucination rate by DAL, for outputs and for references.
 
-    A run that decoded by its own decision also is forced to write the references.
+    A run that decoded by its own decision is also forced to write the references.
 
     Args:
         run_set: One or several runs.

@@ -36,7 +36,7 @@ def head_positions(run_set: RunSet) -> Result:
         run_set: One run.
 
     Raises:
-        UserError: several runs, or a run whose heads take no decisions or that wrote nothing.
+        UserError: several runs, or a run whose heads make no decisions or that wrote nothing.
     """
     columns, run = run_set.own()[0]
     if len(run_set.runs) > 1:

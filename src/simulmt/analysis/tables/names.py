@@ -1,7 +1,7 @@
 """What runs and lines are called: the options that tell them apart, and no others.
 
-A line has the mechanism, the model if there are several, each option that tells apart runs of this
-mechanism and model which the options before it do not, and the policy that decoded. The options of
+A line has the mechanism, the model if there are several, each option that separates runs of this
+mechanism and model if no earlier option does, and the policy that decoded. The options of
 `_FIRST` come first, then the others, in the order of the configuration. The dials that trade
 quality for latency, the seed, paths and the machine are in no line's name. A run has the user's own
 name if there is one, its line, its dials, and the options that still tell it apart.
@@ -130,7 +130,7 @@ def effective_options(run: Run) -> frozenset[tuple[str, str]]:
 
 
 def _separating(keys: Sequence[str], options: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return each key that tells apart options which the keys before it do not."""
+    """Return each key that separates options that the keys before it do not separate."""
 
     def parts(keys: Sequence[str]) -> int:
         return len({tuple(str(each.get(key)) for key in keys) for each in options})

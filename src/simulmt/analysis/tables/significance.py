@@ -76,7 +76,7 @@ def resampled_lines(runs: Sequence[Run], lines: Mapping[str, str]) -> list[Resam
         means = [mean_of_seeds(dict(resampled[f] for f in point.runs)) for point in series.points]
         points = [ResampledPoint(p.runs, x) for p, x in zip(series.points, means, strict=True)]
         points.sort(key=lambda point: (point.dal, point.mean.quality[0]))
-        best = {point.dal: point for point in points}  # with a beam rather than greedy
+        best = {point.dal: point for point in points}  # of equal DALs, the best quality
         found.append(ResampledLine(series.name, [*best.values()], runs[0].metric))
     return found
 
@@ -104,7 +104,7 @@ def quality_at(lines: Iterable[ResampledLine], dals: Sequence[float]) -> list[Ro
 def matched_pairs(
     runs: Sequence[Run], lines: Sequence[ResampledLine], dals: Sequence[float]
 ) -> list[Row]:
-    """Return the test of each two lines at equal DAL, as `compare` does.
+    """Return the tests of all pairs of lines at equal DAL, as `compare` yields them.
 
     Lines with different sentences are not tested.
 

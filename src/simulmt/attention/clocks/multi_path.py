@@ -21,9 +21,8 @@ from simulmt.options import limited
 class MultiPath(Timetable):
     """`g_i = min(k + floor((i - 1) / r), S)`, with a k for each sentence and update.
 
-    In training k is uniform over `min(k_min, S), ..., min(k_max, S)`, where S counts
-    words if the mechanism reads words. A trained model waits for any
-    k: its dial.
+    In training k is uniform over `min(k_min, S), ..., min(k_max, S)`, where S counts words if the
+    mechanism reads words. A trained model can use any k, which is its dial.
 
     Args:
         k_min: the smallest k of the training.

@@ -21,8 +21,8 @@ class AdaptiveWaitK(SubwordPolicy):
     """With a lag of words read less words written: read below `k_min`, write from `k_max` on.
 
     Between them a word is written if the probability of its first subword is at least rho, which
-    falls linearly from `rho_max` at `k_min` to `rho_min` at `k_max`. The paper has a wait-k model
-    for each lag; one multi-path model does, which then sees all that is read.
+    falls linearly from `rho_max` at `k_min` to `rho_min` at `k_max`. The paper uses a wait-k
+    model for each lag; here one multi-path model is enough, which sees all that is read.
 
     Args:
         k_min: the least lag at which a word is written.

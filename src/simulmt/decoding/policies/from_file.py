@@ -86,7 +86,7 @@ class FromFile(DraftPolicy):
         return read_recorded(self.file)
 
     def demands(self, mechanism: Mechanism) -> Demands:
-        """That it is asked for the policy of each sentence."""
+        """A misfit, always: the policies of single sentences, from `on`, have to be used."""
         return Demands(
             "it replays the sentences of a text by their number: use evaluate.py, without word_ms, "
             "context and sentences"

@@ -25,7 +25,7 @@ class LocalAgreement(DraftPolicy):
 
     @property
     def past(self) -> int:
-        """N hypotheses, including the newest."""
+        """`n - 1`, so that n drafts are compared."""
         return self.n - 1
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:

@@ -30,7 +30,7 @@ OPTIONS = {
     "dropout": "dropout",
     "activation": "activation_function",
 }
-"""The options of the Transformer here that Marian's have, by their names there."""
+"""Marian's names for the options of our Transformer that Marian models have, too."""
 FIXED = {
     "name": "transformer",
     "norm": "post",
@@ -38,7 +38,7 @@ FIXED = {
     "average_embedding": False,
     "output_bias": True,
 }
-"""The only values of the others."""
+"""The values that the other options must have."""
 
 
 class _Fields(BaseModel):
