@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)  ## create the development environment .venv
 
-run: $(READY)  ## train on the embedded data and show the results (about four minutes)
+run: $(READY)  ## train on the built-in data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (about twelve minutes)
@@ -51,7 +51,7 @@ bench: $(READY)  ## measure every speed target and write benchmarks/results.md (
 bench-gpu: $(READY)  ## check and time the GPU kernels, on a machine with a GPU
 	$(BIN)/python benchmarks/gpu.py
 
-zoo: $(READY)  ## train the mechanisms on every model on the embedded data (about two hours on two cores)
+zoo: $(READY)  ## train the mechanisms on every model on the built-in data (about two hours on two cores)
 	$(BIN)/python train.py experiments=zoo/all hydra/launcher=joblib
 	$(BIN)/python report.py runs=runs/zoo
 
