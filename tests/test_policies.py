@@ -286,6 +286,23 @@ def test_less_than_no_word_is_no_word(waits: bool) -> None:
     assert sentence.most(read) == (0 if waits else None)
 
 
+@pytest.mark.parametrize("past", range(6))
+def test_a_policy_compares_the_newest_draft_with_as_many_as_it_asks_for(past: int) -> None:
+    compared = list[list[int]]()
+
+    class Recorder(DraftPolicy):
+        def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+            compared.append([word for draft in drafts for (word,) in draft.words])
+            return 0
+
+    Recorder.past = past  # type: ignore[assignment, method-assign]
+    sentence = Sentence(Recorder())
+    for number in range(8):
+        sentence.take(Draft((), ((number,),), ()), Read(number + 1, number + 1, ended=False))
+    wanted = [[*range(max(number - past, 0), number + 1)] for number in range(8)]
+    assert compared == wanted
+
+
 def test_local_agreement_writes_the_common_words() -> None:
     one, two = a_draft(["ab", "cd", "e"]), a_draft(["ab", "cx"])
     three = a_draft(["cd", "e", "f"], written=["ab"])

@@ -66,7 +66,7 @@ class Sentence:
         words = draft.words[: count - self.done]
         self._write(draft.subwords[: sum(map(len, words))], read)
         self.words += words
-        self._drafts = drafts[len(drafts) - self.policy.past :]
+        self._drafts = drafts[max(len(drafts) - self.policy.past, 0) :]
 
     def _counts(self, read: Read) -> Counts:
         return Counts(read.words, read.subwords, len(self.words))
