@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sys
@@ -10,14 +11,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import zoo
 from commands import type_in
 from simulmt import parts
 from simulmt.decoding.policies import POLICIES
-from simulmt.decoding.policy import DraftPolicy
+from simulmt.decoding.policy import Counts, Demands, Draft, DraftPolicy, Subword
 from simulmt.errors import UserError
 from simulmt.files import plugins
 from simulmt.files.instances import read_instances
@@ -142,6 +146,17 @@ def test_the_policy_of_the_page_writes_after_every_n_words(trained_once, tmp_pat
     delays = {(delay, one.source_length) for one in written for delay in one.delays}
     assert any(delay < length for delay, length in delays)
     assert all(delay % 3 == 0 or delay == length for delay, length in delays)
+
+
+def test_the_other_policy_of_the_page_halts_where_the_model_is_unsure():
+    page = (ROOT / "docs/plugins.md").read_text("utf-8").partition("### A policy")[2]
+    _, code, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"dataclass": dataclass}
+    exec(compile(code, "sure", "exec", dont_inherit=True), names)
+    policy, counts = names["Sure"](p=0.5), Counts(1, 1, 0)
+    draft = [Subword(7, True, p, math.nan, np.ones(1), []) for p in (0.9, 0.5, 0.4, 0.9)]
+    assert policy.commit(counts, [Draft((), ((7,),) * 3, tuple(draft))]) == 2
+    assert policy.demands(zoo.MECHANISMS["soft"]) == Demands()
 
 
 def first_delay(scores: Path) -> float:

@@ -194,7 +194,7 @@ def test_every_link_leads_somewhere(page):
 
 def test_the_page_on_plugins_shows_the_example():
     example, page = ROOT / "examples" / "catch_up", TEXT["docs/plugins.md"]
-    part, _, laws = blocks(page, "python")
+    part, _, _, laws = blocks(page, "python")
     (options, _), (entry,) = blocks(page, "yaml"), blocks(page, "toml")
     assert (example / "catch_up" / "__init__.py").read_text("utf-8").endswith(part)
     assert (example / "test_catch_up.py").read_text("utf-8").endswith(laws)

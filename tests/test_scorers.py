@@ -183,7 +183,7 @@ def test_ten_kills_lose_nothing_and_leave_no_program(folder):
     ("how", "message"),
     [
         ("wrong", "exit status 1: no such model; the same command continues"),
-        ("dead", "exit status 137 .killed by SIGKILL .out of memory.*: no message"),
+        ("dead", "killed by SIGKILL .out of memory.*: no message"),
         ("nothing", "it wrote no {scores}"),
         ("few", "it gave 4 scores for 5 sentences"),
         ("nan", "score 1 is nan: it must be a finite number"),

@@ -32,15 +32,10 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         UserError: there is no such test set, it lacks the language pair, or it cannot be
             downloaded.
     """
-    from sacrebleu.utils import (  # noqa: PLC0415
-        SACREBLEU_DIR,
-        get_langpairs_for_testset,
-        get_reference_files,
-        get_source_file,
-    )
+    from sacrebleu import utils  # noqa: PLC0415
 
-    own, pair, place = name.removeprefix(PREFIX), f"{source}-{target}", Path(SACREBLEU_DIR)
-    if pair not in (pairs := get_langpairs_for_testset(own)):
+    own, pair, place = name.removeprefix(PREFIX), f"{source}-{target}", Path(utils.SACREBLEU_DIR)
+    if pair not in (pairs := utils.get_langpairs_for_testset(own)):
         has = f"it has {', '.join(pairs)}" if pairs else "`sacrebleu --list` shows all test sets"
         raise UserError(f"sacreBLEU has no {name} {pair}; {has}")
     before = socket.getdefaulttimeout()
@@ -49,7 +44,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         place.mkdir(parents=True, exist_ok=True)
         turn = alone(place / own.replace("/", "_"))  # of the ranks of a run
         with console.status(name), turn:
-            path, references = get_source_file(own, pair), get_reference_files(own, pair)
+            path = utils.get_source_file(own, pair)
+            references = utils.get_reference_files(own, pair)
     except Exception as error:  # of several libraries
         raise UserError(
             f"{name} {pair}: {error}; `sacrebleu -t {own} -l {pair} --echo src` fetches it into "

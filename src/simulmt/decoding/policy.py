@@ -127,9 +127,9 @@ class Policy(ABC):
         """The number of earlier drafts that `commit` compares with the newest."""
         return 0
 
-    @abstractmethod
     def demands(self, mechanism: Mechanism) -> Demands:
-        """What the policy demands of a model with this mechanism."""
+        """What the policy demands of a model with this mechanism: nothing, unless overridden."""
+        return Demands()
 
     def on(self, sources: Sequence[str]) -> Sequence["Policy"]:
         """The policy of each sentence of a text; the same one, unless it knows the text."""
@@ -170,7 +170,7 @@ class Policy(ABC):
 class SubwordPolicy(Policy):
     """Writes the words before the first subword at which it halts.
 
-    A concrete policy defines `demands`, and `most` or `halts` or both.
+    A concrete policy defines `most` or `halts` or both, and `demands` if it demands anything.
     """
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:

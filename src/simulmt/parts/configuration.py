@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Le, Lt
 
 from simulmt.errors import UserError
 from simulmt.options import Config, FolderName, Natural, Weight, construct, convert
 
 WEIGHTS = ("lambda", "lambda_var")
 """Options that a user sets at the root and that an objective copies: `lambda: ${lambda}`."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Options of the runs of a sweep."""
+
+    retries: Annotated[int, Ge(0), Le(100)]
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Configuration:
     logger: Config
     callbacks: Mapping[str, Config] | None
     decoding: Config
-    sweep: Config
+    sweep: SweepOptions
     lambda_: Weight
     lambda_var: Weight
     seed: Annotated[int, Ge(0), Lt(1 << 32)]

@@ -1,6 +1,6 @@
 """Turns Hydra's configuration into plain values; only the programs see Hydra's types."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 from omegaconf import DictConfig, OmegaConf
@@ -8,6 +8,7 @@ from omegaconf.errors import MissingMandatoryValue
 from pydantic import BeforeValidator
 
 from simulmt.errors import UserError
+from simulmt.options import flat_options
 
 
 def plain(cfg: DictConfig) -> dict[str, object]:
@@ -23,25 +24,15 @@ def plain(cfg: DictConfig) -> dict[str, object]:
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} has no value: set {error.full_key}=VALUE") from None
     assert isinstance(resolved, dict)
-    resolved.pop("experiments", None)  # values that presets refer to
-    for name in _empty(resolved):
-        raise UserError(
-            f"{name} is empty (from an unset shell variable?): give it a value, or leave it out"
-        )
-    resolved.pop("plugins", None)  # which `command.work` has loaded
-    return {str(key): value for key, value in resolved.items()}
-
-
-def _empty(value: object, name: str = "") -> Iterator[str]:
-    """Yield the names of the options that are, or list, an empty text."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _empty(inner, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _empty(inner, name)
-    elif isinstance(value, str) and not value.strip():
-        yield name
+    options = {str(key): value for key, value in resolved.items()}
+    options.pop("experiments", None)  # values that presets refer to
+    for name, value in flat_options(options).items():
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and not text.strip() for text in texts):
+            why = f"{name} is empty (from an unset shell variable?)"
+            raise UserError(f"{why}: give it a value, or leave it out")
+    options.pop("plugins", None)  # which `command.work` has loaded
+    return options
 
 
 def _without_null(dial: object) -> object:

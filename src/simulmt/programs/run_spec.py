@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated
-
-from annotated_types import Ge, Le
 
 from simulmt.attention import Mechanism
 from simulmt.decoding.search import Search
@@ -23,13 +20,6 @@ from simulmt.training.plan import TrainingPlan
 
 
 @dataclass(frozen=True)
-class SweepOptions:
-    """The options of `sweep`, which `conf/train.yaml` explains."""
-
-    retries: Annotated[int, Ge(0), Le(100)]
-
-
-@dataclass(frozen=True)
 class RunSpec:
     """A configuration and the parts that it names; neither data nor devices are needed for it."""
 
@@ -40,7 +30,6 @@ class RunSpec:
     build_teacher: BuildTeacher
     adam: Adam
     search: Search
-    sweep: SweepOptions
 
     @classmethod
     def of(cls, plain: Config, typed: Sequence[str] | None = None) -> "RunSpec":
@@ -80,7 +69,6 @@ class RunSpec:
             build_teacher=choose_teacher(config),
             adam=make_adam(config.optim),
             search=builders.build_search(config.decoding, model),
-            sweep=construct(SweepOptions, config.sweep, "sweep"),
         )
 
 

@@ -11,7 +11,6 @@ lock of its directory, and postpones a run that another sweep is training.
 import math
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -43,7 +42,7 @@ from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from simulmt.system.console import say
-from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
+from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, failure
 from simulmt.system.lock import BusyError
 from simulmt.training.resume import LOCKED, alone_in, read_state
 from simulmt.training.run_name import run_name
@@ -145,7 +144,7 @@ def _may_postpone(chosen: HydraConf) -> bool:
 
 def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    config, options = run.config.plain, run.sweep
+    config, options = run.config.plain, run.config.sweep
     state = read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
@@ -194,7 +193,5 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
             child.kill()
             raise
     status = child.returncode
-    number = -status if status < 0 else status - 128
-    if last.startswith("error: ") or number not in [*signal.Signals]:
-        return status, last.removeprefix("error: ") or f"exit status {status}, no message"
-    return status, killed_by(number)
+    own = last.removeprefix("error: ") if last.startswith("error: ") else ""
+    return status, own or ": ".join(filter(None, [failure(status), last]))

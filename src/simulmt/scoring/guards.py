@@ -13,17 +13,15 @@ from simulmt.decoding.instance import Instance, texts_of
 from simulmt.files.run_directory import INSTANCES
 
 _NAMED = "|".join(name for name in html5 if name.endswith(";"))  # `apos;`, but not `D;`
+_AGAIN = "in the text files, and train and decode again"
 _KINDS = {
-    "subword marks": re.compile(r"\S*[^\s@]@@(?![^\s\u2e80-\uffdc])|\S*▁\S*"),
-    "HTML escapes": re.compile(rf"&(?:#\d+;|#[xX][0-9a-fA-F]+;|{_NAMED})"),
-    "special tokens": re.compile(r"</?(?:s|unk|eos|bos|pad)>", re.IGNORECASE),
-    "unknown characters": re.compile(UNKNOWN),
-}
-_REMEDY = {
-    "subword marks": "undo the segmentation in the text files, and train and decode again",
-    "HTML escapes": "unescape the text files (html.unescape in Python), and train and decode again",
-    "special tokens": "remove them from the text files, and train and decode again",
-    "unknown characters": "let the subwords cover all characters (data.subwords), and retrain",
+    "subword marks": (
+        r"\S*[^\s@]@@(?![^\s\u2e80-\uffdc])|\S*▁\S*",
+        f"undo the segmentation {_AGAIN}",
+    ),
+    "HTML escapes": (rf"&(?:#\d+;|#[xX][0-9a-fA-F]+;|{_NAMED})", f"call html.unescape {_AGAIN}"),
+    "special tokens": (r"(?i)</?(?:s|unk|eos|bos|pad)>", f"remove them {_AGAIN}"),
+    "unknown characters": (UNKNOWN, "let data.subwords cover all characters, and retrain"),
 }
 _MOST = 5
 
@@ -48,13 +46,13 @@ def residue(instances: Sequence[Instance]) -> list[str]:
         source, reference, prediction = texts_of(instance)
         texts = {"prediction": prediction, "reference": reference, "source": source}
         for field, text in texts.items():
-            for kind, pattern in _KINDS.items():
-                mark = pattern.search(text)
+            for kind, (pattern, _) in _KINDS.items():
+                mark = re.search(pattern, text)
                 if mark and (field == "prediction" or kind != "unknown characters"):
                     places.setdefault((field, kind), []).append(f"{mark[0]!r} {where}")
     warnings = []
     for (field, kind), (first, *others) in places.items():
         more = f", and in {len(others)} more" if others else ""
-        warnings.append(f"{kind} in the {field}: {first}{more}; {_REMEDY[kind]}")
+        warnings.append(f"{kind} in the {field}: {first}{more}; {_KINDS[kind][1]}")
     rest = len(warnings) - _MOST
     return warnings[:_MOST] + ([f"and {rest} more such warnings"] if rest > 0 else [])

@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,7 @@ from simulmt.errors import UserError
 from simulmt.scoring.readers import Reader
 from simulmt.scoring.segments import texts
 from simulmt.system.disk import write_text
-from simulmt.system.ending import killed_by
+from simulmt.system.ending import failure
 from simulmt.system.tether import run_tethered
 
 PLACEHOLDERS = ("source", "output", "reference", "jsonl", "scores")
@@ -73,7 +72,6 @@ def run_scorer(words: Sequence[str], reader: Reader, log: Sequence[Instance]) ->
 
 
 def _failure(status: int, errors: bytes) -> str:
+    """Return how the program ended, and its last line of standard error."""
     last = [*filter(None, map(str.strip, errors.decode("utf-8", "replace").split("\n")))][-1:]
-    number = status - 128
-    killed = f" ({killed_by(number)})" if number in [*signal.Signals] else ""
-    return f"exit status {status}{killed}: {last[0] if last else 'no message':.300}"
+    return f"{failure(status)}: {last[0] if last else 'no message':.300}"

@@ -69,18 +69,16 @@ class SplitDecoder:
         batches = ordered_batches(encoded.lengths, tokens, rank=rank, world_size=world_size)
         was_training = model.training
         model.eval()
-        found = hypotheses(model, encoded, watch(batches), self._decoder())
+        policies = self.policy and self.policy.on(self.split.sources)
+
+        def decode_of(rows: list[int]) -> Decode:
+            return decoder(self.search, policies and [policies[row] for row in rows])
+
+        found = hypotheses(model, encoded, watch(batches), decode_of)
         decoded = [write_down(row, self.split, own, self.subwords) for row, own in found]
         model.train(was_training)
         instances = [instance for part in gather(decoded) for instance in part]
         return sorted(instances, key=lambda instance: instance.index)
-
-    def _decoder(self) -> Callable[[list[int]], Decode]:
-        """Return a function from the rows of a batch to their decoder."""
-        if self.policy is None:
-            return lambda _: decoder(self.search)
-        policies = self.policy.on(self.split.sources)
-        return lambda rows: decoder(self.search, [policies[row] for row in rows])
 
 
 def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Tokenizer) -> Instance:

@@ -124,8 +124,11 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def killed_by(number: int) -> str:
-    """Return words for a process killed by a signal; ValueError if there is no such signal."""
+def failure(status: int) -> str:
+    """Return how a process ended, from its status, as a shell or `subprocess` gives it."""
+    number = -status if status < 0 else status - 128
+    if number not in [*signal.Signals]:
+        return f"exit status {status}"
     name = signal.Signals(number).name
     return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 

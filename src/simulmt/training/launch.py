@@ -141,9 +141,7 @@ def _fail(error: ChildFailedError) -> NoReturn:
             raise UserError(message.removeprefix("UserError: ")) from None
         raise RuntimeError(f"rank {rank}: {message}\n{recorded['extraInfo']['py_callstack']}")
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
-    killed = status > 128
-    why = f"was {ending.killed_by(status - 128)}" if killed else f"exited with status {status}"
-    ending.end(status, f"rank {rank} {why}")
+    ending.end(status, f"rank {rank}: {ending.failure(status)}")
 
 
 @contextmanager

@@ -30,10 +30,6 @@ class Replay(SubwordPolicy):
     steps: Reads | None = None
     beams = True
 
-    def demands(self, mechanism: Mechanism) -> Demands:
-        """Nothing."""
-        return Demands()
-
     def most(self, counts: Counts) -> int:
         """The words that are due."""
         due = sum(read <= counts.words_read for read in self.reads)
