@@ -115,6 +115,9 @@ def test_other_text_needs_another_name(given_away, tmp_path):
         with pytest.raises(UserError, match=r"evaluation/mine has other text: .* text=NAME"):
             scored(folder, "mine", *two, *more)
     assert scored(folder, "mine", *one) == before
+    swapped = [f"source={tmp_path / 'one.en'}", f"target={tmp_path / 'one.de'}", "text=other"]
+    with pytest.raises(UserError, match="the model translates de to en: swap them"):
+        scored(folder, "other", *swapped)
     scored(folder, "mine-k2", *one, "++dial.k=2")
     scored(folder, "mine-too", *two[:2], "text=mine-too")
     scored(folder, "mine", *one)

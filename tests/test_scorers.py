@@ -213,7 +213,7 @@ def test_a_program_that_fails_is_named_in_one_line(how, message, folder):
         ({"with": "BLEU"}, "with=BLEU is one of simulmt's figures"),
         ({"with": "a/b"}, "with is 'a/b'; it must be a name"),
         ({"reader": "bertscore"}, "reader is 'bertscore'; choose one of lines, comet"),
-        ({"signature": None}, "signature is None"),
+        ({"signature": None}, "signature has no value"),
         ({"signature": 1.1}, "signature is 1.1; it must be a valid string"),  # or 1.10?
     ],
 )

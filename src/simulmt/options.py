@@ -246,7 +246,10 @@ def _explained(error: ErrorDetails, asked: Config, where: str) -> str:
     if error["type"] == "missing" and "." not in name:
         return f"{group} lacks a value for {name}; its options are: {listed}"
     said = error["msg"].removeprefix("Value error, ").replace("Input should", "it must")
-    return f"{where}{'.' * bool(where)}{name} is {error['input']!r}; {said}"
+    option = f"{where}{'.' * bool(where)}{name}"
+    if error["input"] is None:
+        return f"{option} has no value: set {option}=VALUE"
+    return f"{option} is {error['input']!r}; {said}"
 
 
 def flat_options(config: Config, prefix: str = "") -> dict[str, Any]:

@@ -112,8 +112,8 @@ def read_text(
     folder = Path(root).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"{folder} is not a folder: set data.root to the folder that holds {train}.{source} "
-            f"and {train}.{target}"
+            f"{folder} is not a folder: set data.root (in other verbs: data_root) to the folder "
+            f"that holds {train}.{source} and {train}.{target}"
         )
     if source == target:
         raise UserError(f"data.source and data.target are both {source}: choose two languages")

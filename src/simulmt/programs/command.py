@@ -25,6 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.errors import UserError
 from simulmt.files.plugins import CONF, HOME, conf_folders, named
 from simulmt.files.run_directory import absent, remove_empty
+from simulmt.options import flat_options
 from simulmt.programs.help import SWEPT, groups_of
 from simulmt.system.disk import describe_error
 from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
@@ -129,9 +130,13 @@ def _remedied(error: Exception) -> str:
     if isinstance(error, OverrideParseException):
         return f"{error.override!r}: write KEY=VALUE without spaces; quote braces and spaces"
     cause = error.__cause__  # knows the options beside the wrong one
-    if isinstance(cause, OmegaConfBaseException) and cause.parent_node:
-        near = get_close_matches(cause.key, cause.parent_node) or cause.parent_node
-        return f"{cause.full_key} is not an option; choose one of {', '.join(near)}"
+    if isinstance(cause, OmegaConfBaseException) and (there := cause.parent_node):
+        options: Any = OmegaConf.to_container(there)
+        nested = [name for name in flat_options(options) if name.endswith(f".{cause.key}")]
+        beside = [name for name in there if name != "hydra"]
+        near = get_close_matches(cause.key, beside) or nested or beside
+        of = f" of {there['name']}" if there.get("name") else ""
+        return f"{cause.full_key} is not an option{of}; choose one of {', '.join(near)}"
     return " ".join(str(error).partition("Config search path:")[0].split())
 
 

@@ -109,9 +109,9 @@ def _evaluate(options: EvaluateOptions, device: torch.device) -> None:
     if options.export:
         write_lists(folder / LISTS, instances)
     write_json(folder / EVALUATED, scores)
-    name = f"{model.mechanism.name} on {options.named}"
+    changes = (f"{key}={value}" for key, value in options.changes.items())
+    name = " ".join([f"{model.mechanism.name} on {options.named}", *changes])
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-        name = " ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])
         _evaluated[name if name not in _evaluated else f"{name}, {folder}"] = scores
         summary.print_brief(scores, instances, folder)
     else:

@@ -136,9 +136,16 @@ def matched(
         files = map(PurePath, names)
         names = [file.name if file.name in documents else file.stem for file in files]
     found = dict(zip(names, instances, strict=True))
-    if len(found) < len(names) or found.keys() != documents.keys():
-        wrong = sorted(found.keys() ^ documents.keys())[:3] or "some of them twice"
-        raise UserError(f"log={log}: its documents differ from those of the references: {wrong}")
+    wrong = {
+        "has unknown documents": found.keys() - documents.keys(),
+        "lacks documents": documents.keys() - found.keys(),
+        "has documents twice": {name for name in names if names.count(name) > 1},
+    }
+    for what, those in wrong.items():
+        if those:
+            why = f"log={log} {what}, {sorted(those)[:3]!s:.200}; the references have "
+            why += f"{[*documents][:3]!s:.200}: give their names as source in the log"
+            raise UserError(f"{why}, or report a log of sentences with simulmt report others=")
     for name, instance in found.items():
         if any(later < earlier for earlier, later in pairwise(instance.delays)):
             warn(

@@ -68,7 +68,11 @@ class TextOptions:
             described = trained.manifest
             files = find_set(self.split, described.source_language, described.target_language)
         elif self.source and self.target:
-            files = FilePair(self.source, self.target)
+            files, described = FilePair(self.source, self.target), trained.manifest
+            pair = [described.source_language, described.target_language]
+            if pair == [file.suffix.removeprefix(".") for file in reversed(files)] != pair[::-1]:
+                given = f"source={self.source} and target={self.target}"
+                raise UserError(f"{given}, but the model translates {' to '.join(pair)}: swap them")
         else:
             return None, trained.own_split(self.split, self.data_root)
         return files, read_pairs([files], writing=trained.subwords.writing)

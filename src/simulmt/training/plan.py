@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from math import gcd
 from shutil import which
 from typing import Annotated, Literal
 
@@ -42,8 +43,8 @@ class TrainingPlan:
         if self.max_updates % self.validate_every:
             raise UserError(
                 f"trainer.max_updates ({self.max_updates}) is not a multiple of "
-                f"trainer.validate_every ({self.validate_every}), so the last "
-                f"{self.max_updates % self.validate_every} updates would never be validated"
+                f"trainer.validate_every ({self.validate_every}), so the last updates would never "
+                f"be validated: set validate_every={gcd(self.max_updates, self.validate_every)}"
             )
         if self.dal_range and not 0 <= self.dal_range[0] <= self.dal_range[1]:
             raise UserError(f"trainer.dal_range={[*self.dal_range]}: give [least,most], from 0 on")

@@ -42,7 +42,7 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         UserError: the folder does not exist, or is an exported model whose text is not clear.
     """
     if not folder.is_dir():
-        raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
+        raise UserError(f"runs={folder} is not a folder: choose one that holds runs")
     listed, seen = RunList(), dict[tuple[bytes, ...], str]()
     for here in files.folders_in(folder):
         wanted = here == folder or (test is not None and (here / files.EVALUATION).is_dir())
