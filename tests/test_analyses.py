@@ -203,7 +203,7 @@ def test_the_regret_leaves_out_what_was_not_translated():
 
 def test_other_sentences_than_the_data_hold_are_an_error(tmp_path, monkeypatch):
     other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, oracle())
-    with pytest.raises(UserError, match=r"a: sentence 1 of instances\.log"):
+    with pytest.raises(UserError, match=r"a: instances\.log is not of the run.s test set"):
         study("by_reordering", other)
     monkeypatch.setattr(RunSet, "data", TEXT)
     with pytest.raises(UserError, match=r"data=verbfinal.*study=by_length"):

@@ -37,7 +37,7 @@ def test_a_damaged_description_is_left_out(name, tmp_path):
 
 
 def test_nothing_to_report(tmp_path):
-    with pytest.raises(UserError, match="does not exist"):
+    with pytest.raises(UserError, match="is not a folder"):
         report({"runs": tmp_path / "absent", **OPTIONS})
     with pytest.raises(UserError, match="no finished run"):
         report({"runs": tmp_path, **OPTIONS})

@@ -86,7 +86,7 @@ def write_lists(path: Path, instances: Iterable[Instance]) -> None:
 
 
 def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
-    """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
+    """The instances of a SimulEval `instances.log`, by index; ignores unknown keys and empty lines.
 
     SimulEval writes zeros as `elapsed` for text; these count as not measured.
 
@@ -97,7 +97,7 @@ def read_instances(path: Path, writing: Writing = WORDS) -> list[Instance]:
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
-    return read_log(path, partial(_parse, writing))
+    return sorted(read_log(path, partial(_parse, writing)), key=lambda instance: instance.index)
 
 
 def read_lists(path: Path, writing: Writing = WORDS) -> list[Instance]:

@@ -56,7 +56,6 @@ def score_with(options: WithOptions) -> None:
         except UserError as error:
             say(f"left out: {error}")
             continue
-        log.sort(key=lambda instance: instance.index)
         place = path.parent / files.SEGMENTS / f"{name}.json"
         found = read_segments(place, log) if place.exists() else None
         before = found is not None and found.score.signature == signature

@@ -75,7 +75,7 @@ def _with_sentences(runs: Sequence[Run]) -> Run:
 def _sentences(path: Path, like: Run) -> list[Instance]:
     """Return the sentences of a file in their order, written as those of a run."""
     read = read_lists if path.suffix in ENDS_OF_LISTS else read_instances
-    return sorted(read(path, like.scores.writing), key=lambda instance: instance.index)
+    return read(path, like.scores.writing)
 
 
 def _matched(name: str, path: Path, theirs: Sequence[Instance], like: Run) -> list[Instance]:
@@ -119,14 +119,24 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
 
 
 def _with_log(run: Run, samples: int) -> Run:
-    path = run.path / INSTANCES
-    if not path.is_file():
+    if not (run.path / INSTANCES).is_file():
         return run
     check_bleu(run.scores.writing)
-    log = sorted(read_instances(path, run.scores.writing), key=lambda instance: instance.index)
-    if len(log) != run.scores.sentences:
-        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
+    log = sentences_of(run)
     return _logged(run, log, log, samples)
+
+
+def sentences_of(run: Run) -> list[Instance]:
+    """Return the decoded sentences of a run, in their order.
+
+    Raises:
+        UserError: `instances.log` is missing, corrupt or incomplete.
+    """
+    log = read_instances(run.path / INSTANCES, run.scores.writing)
+    if len(log) != (scored := run.scores.sentences):
+        where = f"{run.path}: {INSTANCES}"
+        raise UserError(f"{where} has {len(log)} of {scored} sentences; decode again")
+    return log
 
 
 def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples: int) -> Run:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.figures.panels import save
 from simulmt.analysis.page import REMEDY
+from simulmt.analysis.runs.logs import sentences_of
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.studies.forced import AttentionLinks, attention_links, forced_words
 from simulmt.analysis.tables.names import run_names
@@ -21,7 +22,6 @@ from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import CONFIG, INSTANCES
 from simulmt.models.model import Model
 from simulmt.objective.batch import Batch
@@ -134,15 +134,10 @@ class RunSet:
         Raises:
             UserError: `instances.log` is missing, corrupt, incomplete or of another text.
         """
-        instances = read_instances(run.path / INSTANCES, run.scores.writing)
-        if len(instances) != (scored := run.scores.sentences):
-            where = f"{run.path}: {INSTANCES}"
-            raise UserError(f"{where} has {len(instances)} of {scored} sentences; decode again")
-        known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
-        for one in instances if split else ():
-            if (one.index, (one.source, one.reference)) not in known:
-                where = f"{run.path}: sentence {one.index + 1} of {INSTANCES}"
-                raise UserError(f"{where} is not in the run's test set; decode again")
+        instances = sentences_of(run)
+        texts = [(one.source, one.reference) for one in instances]
+        if split and texts != [*zip(split.sources, split.targets, strict=True)]:
+            raise UserError(f"{run.path}: {INSTANCES} is not of the run's test set; decode again")
         return instances
 
 
