@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import zoo
+from simulmt.attention.clocks import WaitK
 from simulmt.errors import UserError
 from simulmt.laws.of_training import training_is_hard_decoding
 from simulmt.models.model import Model
@@ -82,6 +83,14 @@ def test_only_offline_mechanisms_may_look_ahead(encoder, kind):
     if encoder == "bidirectional":
         with pytest.raises(UserError, match="streams"):
             zoo.model(zoo.options("wait_k"), kind=kind, encoder=encoder)
+
+
+@pytest.mark.parametrize(("p", "q"), [(1, 15), (1, 3), (10, 11), (4, 3), (11, 10), (999, 10)])
+def test_wait_k_with_any_rate_and_long_targets(p, q):
+    """The rate p / q, of which a configuration has a decimal number."""
+    step = torch.arange(1, 20_001)
+    expected = [3 + (i - 1) * q // p for i in step.tolist()]
+    assert WaitK(3, p / q).wanted(step).tolist() == expected
 
 
 @pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])

@@ -33,5 +33,6 @@ class WaitK(Timetable):
 
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
         """`k + floor((i - 1) / r)`."""
-        rate = Fraction(str(self.emission_rate))  # exact: 33 / 1.1 is not 30 in floating point
+        # exact, as 33 / 1.1 is not 30 in floating point; larger denominators would overflow
+        rate = Fraction(self.emission_rate).limit_denominator(1_000_000)
         return self.k + (step - 1) * rate.denominator // rate.numerator
