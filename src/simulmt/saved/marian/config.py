@@ -13,12 +13,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
+    TypeAdapter,
     model_validator,
 )
 
 from simulmt.errors import UserError
-from simulmt.options import Config
+from simulmt.options import Config, parse_json
 
 T = TypeVar("T", bound=BaseModel)
 OPTIONS = {
@@ -126,12 +126,8 @@ class TokenizerFields(_Fields):
 
 
 def read_fields(path: Path, kind: type[T]) -> T:
-    """Return the fields of a JSON file; UserError names each that has another value."""
+    """Return the fields of a JSON file; UserError names the first that has another value."""
     try:
-        return kind.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        wrong = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']} (got {each['input']!r:.80})"
-            for each in error.errors()
-        ]
-        raise UserError(f"{path}: {'; '.join(wrong)}; use another model") from None
+        return parse_json(TypeAdapter(kind), path.read_bytes())
+    except UserError as error:
+        raise UserError(f"{path}: {error}; use another model") from None
