@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 import zoo
 from simulmt.analysis.runs.found import find_runs
 from simulmt.attention import FullSentence, Lookback, Mechanism, Source
-from simulmt.decoding.beam import beam_search
+from simulmt.decoding.beam import beam_search, search_from
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
@@ -52,6 +52,7 @@ class Toy:
     vocabulary = Vocabulary(6)
     mechanism = Mechanism(FullSentence(), Lookback())
     length_limit = staticmethod(Model.length_limit)
+    begins = torch.tensor([True, True, True, True, True, False])
 
     def __init__(self, seed: int, eos: float = 0.0) -> None:
         self.seed = seed
@@ -106,14 +107,21 @@ def every_translation() -> list[tuple[int, ...]]:
 
 @pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
-def test_a_beam_that_holds_everything_finds_the_optimum(alpha):
+@pytest.mark.parametrize("prefix", [(), (UNK,)], ids=str)
+def test_a_beam_that_holds_everything_finds_the_optimum(prefix, alpha):
+    """Of all translations that begin with the prefix, after which a word begins."""
     toy = Toy(seed=1)
     source, mask = toy_sentences(12)
-    everything = len(every_translation()) * 3
-    found = beam_search(toy, source, mask, Search(everything, alpha))
-    lengths = set()
+    search = Search(len(every_translation()) * 3, alpha)
+    start = toy.start(toy.encode(source, mask))
+    found = search_from(toy, start, mask.sum(1), search, [prefix] * 12)
+    if not prefix:
+        assert found == beam_search(toy, source, mask, search)
+    size, lengths = len(prefix), set()
+    possible = [t for t in every_translation() if t[:size] == tuple(prefix)]
+    possible = [t for t in possible if not 0 < size < len(t) or toy.begins[t[size]]]
     for sentence, hypothesis in zip(source[:, 0].tolist(), found, strict=True):
-        best = max(every_translation(), key=lambda t: toy.score(sentence, t, alpha))
+        best = max(possible, key=lambda t: toy.score(sentence, t, alpha))
         assert tuple(hypothesis.tokens) == best
         lengths.add(len(best))
     assert len(lengths) > 1, "the optima should vary for the law to say anything"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.decoding.cuts import CUTS
+from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.document import LONGEST, DocumentStream, TranslatedSegment
 from simulmt.decoding.policies import (
     AlignAtt,
@@ -20,6 +20,7 @@ from simulmt.decoding.policies import (
     WaitK,
 )
 from simulmt.decoding.policy import Policy
+from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.transformer import Transformer
 
@@ -111,7 +112,7 @@ def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str)
 
 WRITING = {
     "wait_k": (WaitK(k=2), "soft", {}),
-    "hold_n": (HoldN(n=1), "soft", {"encoder": "bidirectional"}),
+    "hold_n": (HoldN(n=0), "soft", {"encoder": "bidirectional"}),
     "local_agreement": (LocalAgreement(n=2), "soft", {"encoder": "by_word"}),
     "align_att": (AlignAtt(f=1), "soft", {"encoder": "bidirectional"}),
     "confidence": (Confidence(gamma=0.5), "sm2", {}),
@@ -133,7 +134,19 @@ def test_a_policy_ends_sentences(name: str, cut: str) -> None:
     alone, together = (translated(model, cut, joined, policy) for joined in (False, True))
     check(alone)
     assert alone == together
-    assert any(len(segments) > 1 for segments in alone)
+    with torch.no_grad():
+        model.output_bias[zoo.EOS] = 8
+    stream = DocumentStream(model, CUTS[cut], policy)
+    for number in range(30):
+        stream.read_word([4 + number % 9])
+    assert len(stream.ended()) > 1, "before the stream ends"
+
+
+def test_a_policy_that_never_writes_an_end_is_refused() -> None:
+    model = zoo.model(zoo.options("soft"), 0, boundaries=True)
+    with pytest.raises(UserError, match=r"HoldN\(n=2\) never writes the last words of a draft"):
+        cut_of("pointer", model, HoldN(n=2))
+    assert cut_of("pointer", model, HoldN(n=0)) is CUTS["pointer"]
 
 
 @pytest.mark.parametrize("policy", [None, HoldN(n=1)])

@@ -105,10 +105,10 @@ def equal_live_streams(run, texts, found, cut, policy=None):
 def test_a_policy_ends_sentences(trained, texts, monkeypatch):
     # a briefly trained model rarely ends a draft
     zoo.limit_length(monkeypatch, lambda read: read // 4 + 4)
-    chosen = ["sentences=model", "policy=hold_n", "policy.n=1"]
-    folder = evaluated(trained, "test-best-policyhold_n-n1-sentencesmodel-cutpointer", *chosen)
+    chosen = ["sentences=model", "policy=hold_n", "policy.n=0"]
+    folder = evaluated(trained, "test-best-policyhold_n-n0-sentencesmodel-cutpointer", *chosen)
     found = read_streams(folder / "instances.log")
-    equal_live_streams(trained, texts, found, "pointer", HoldN(n=1))
+    equal_live_streams(trained, texts, found, "pointer", HoldN(n=0))
     with pytest.raises(UserError, match="a policy whose words are final"):
         evaluated(trained, "", "sentences=model", "policy=retranslation")
 

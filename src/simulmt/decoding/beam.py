@@ -21,7 +21,6 @@ from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
-from simulmt.models.vocabulary import Vocabulary
 
 
 class Beams(NamedTuple):
@@ -43,6 +42,8 @@ class Sentences(NamedTuple):
     """Their rows in the batch."""
     read: Int[Tensor, "B"]
     """Number of source tokens, EOS included."""
+    limit: Int[Tensor, "B"]
+    """The most subwords that a hypothesis may have, without EOS."""
     finished: Int[Tensor, "B"]
     """Number of finished hypotheses."""
     best: Float[Tensor, "B"]
@@ -92,6 +93,7 @@ def search_from(
     search: Search,
     prefix: Sequence[Sequence[int]] | None = None,
     rank: Rank | None = None,
+    limit: Int[Tensor, "B"] | None = None,
 ) -> list[Hypothesis]:
     """The same from the decoder before its first step.
 
@@ -103,34 +105,29 @@ def search_from(
         prefix: whole words that each sentence's hypotheses begin with; None for none.
         rank: chooses the candidates of each step, which log P then orders; None to choose the
             likeliest.
+        limit: the most subwords of each hypothesis; None for the model's `length_limit`.
 
     Returns:
         The best hypotheses, with what they begin with.
     """
     written = [Hypothesis([], [], []) for _ in range(len(read))]
-    beams, sentences = _start(model, state, read, search.beam)
+    limit = model.length_limit(read) if limit is None else limit
+    beams, sentences = _start(model, state, read, limit, search.beam)
     length = 0  # of hypotheses that end now, EOS included
     while len(sentences.row):
         step = model.step(beams.tokens[:, -1], beams.state)
-        if prefix is not None:
-            barred = _barred(prefix, sentences.row.tolist(), length, ~model.begins)
-            logits = step.logits.masked_fill(barred.repeat_interleave(search.beam, 0), -torch.inf)
-            step = step._replace(logits=logits)
+        barred = _barred(model, sentences, length, prefix)
         if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
             raise ValueError(
                 "beam search takes words back, so the model must read the whole sentence first"
             )
         length += 1
-        limit = model.length_limit(sentences.read)
-        must_end = length > limit
-        log_p, token = _continue(
-            step, beams, must_end, model.vocabulary, all_tokens=rank is not None
-        )
+        log_p, token = _continue(step, beams, barred, all_tokens=rank is not None)
         ranked = log_p if rank is None else rank(beams, sentences, log_p)
         candidates = _choose(ranked, log_p, token, search.beam, model.vocabulary.eos)
         sentences = _finish(candidates, beams, sentences, written, length, search)
         beams = _go_on(candidates, step, beams, search.beam)
-        done = must_end | _decided(beams, sentences, search, limit)
+        done = (length > sentences.limit) | _decided(beams, sentences, search)
         if done.any():
             beams = select(beams, ~done.repeat_interleave(search.beam))
             sentences = select(sentences, ~done)
@@ -138,22 +135,27 @@ def search_from(
 
 
 def _barred(
-    prefix: Sequence[Sequence[int]], rows: Sequence[int], length: int, inside: Bool[Tensor, "V"]
+    model: Model, sentences: Sentences, length: int, prefix: Sequence[Sequence[int]] | None
 ) -> Bool[Tensor, "B V"]:
-    """What may not follow `length` tokens: all but the prefix, then what does not begin a word."""
-    barred = torch.zeros_like(inside).repeat(len(rows), 1)
-    for place, row in enumerate(rows):
-        tokens = prefix[row]
+    """What may not follow `length` tokens: all but EOS at the limit, and all but the prefix.
+
+    After the prefix a word begins.
+    """
+    vocabulary, begins = model.vocabulary, model.begins
+    token = torch.arange(len(begins), device=begins.device)
+    barred = (sentences.limit <= length)[:, None] & (token != vocabulary.eos)
+    barred[:, [vocabulary.pad, vocabulary.bos]] = True
+    for place, row in enumerate(sentences.row.tolist() if prefix else ()):
+        tokens = prefix[row] if prefix else ()
         if length < len(tokens):
-            barred[place] = True
-            barred[place, tokens[length]] = False
+            barred[place] = token != tokens[length]
         elif length == len(tokens) > 0:
-            barred[place] = inside
+            barred[place] |= ~begins
     return barred
 
 
 def _start(
-    model: Model, state: State, read: Int[Tensor, "B"], beam: int
+    model: Model, state: State, read: Int[Tensor, "B"], limit: Int[Tensor, "B"], beam: int
 ) -> tuple[Beams, Sentences]:
     """Before the first step: one empty hypothesis for each sentence, and room for the others."""
     B = len(read)
@@ -165,27 +167,19 @@ def _start(
         select(state, row.repeat_interleave(beam)), log_p.flatten(), tokens, tokens[:, :0]
     )
     best = torch.full_like(log_p[:, 0], -torch.inf)
-    return beams, Sentences(row, read, torch.zeros_like(row), best)
+    return beams, Sentences(row, read, limit, torch.zeros_like(row), best)
 
 
 def _continue(
-    step: DecoderStep,
-    beams: Beams,
-    must_end: Bool[Tensor, "B"],
-    vocabulary: Vocabulary,
-    all_tokens: bool,
+    step: DecoderStep, beams: Beams, barred: Bool[Tensor, "B V"], all_tokens: bool
 ) -> tuple[Float[Tensor, "BW N"], Int[Tensor, "BW N"]]:
-    """The log P of continuations, and their tokens: of all, or of the 2 W likeliest of each row.
-
-    At the length limit only EOS is possible.
-    """
-    W, logits = len(beams.log_p) // len(must_end), step.logits
+    """The log P of continuations, and their tokens: of all, or of the 2 W likeliest of each row."""
+    W, logits = len(beams.log_p) // len(barred), step.logits
     token = torch.arange(logits.shape[1], device=logits.device)
     largest = logits.amax(1, keepdim=True)
     total = (logits - largest).exp_().sum(1, keepdim=True).double().log_() + largest
-    barred = must_end.repeat_interleave(W)[:, None] & (token != vocabulary.eos)
-    barred[:, [vocabulary.pad, vocabulary.bos]] = True
-    logits, token = logits.masked_fill(barred, -torch.inf), token.expand_as(logits)
+    logits = logits.masked_fill(barred.repeat_interleave(W, 0), -torch.inf)
+    token = token.expand_as(logits)
     if not all_tokens:  # at most W of 2 W end
         logits, token = logits.topk(min(2 * W, logits.shape[1]))
     # float64, so that different logits do not become a tie, which greedy would not see
@@ -250,12 +244,10 @@ def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -
     )
 
 
-def _decided(
-    beams: Beams, sentences: Sentences, search: Search, limit: Int[Tensor, "B"]
-) -> Bool[Tensor, "B"]:
+def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
     """True if a sentence is done: enough hypotheses are finished, or none can beat the best."""
     # No hypothesis ends with more than log_p / lp(limit + 1): log_p is at most 0 and only falls, lp
     # never falls with the length, and the length is at most limit + 1.
-    longest = search.normaliser((limit + 1).double())
+    longest = search.normaliser((sentences.limit + 1).double())
     bound = beams.log_p.view(-1, search.beam)[:, 0] / longest
     return (sentences.finished >= search.beam) | (sentences.best >= bound)

@@ -85,6 +85,11 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
             "sentences=model needs a mechanism that streams, or a policy whose words are final, "
             "such as policy=local_agreement"
         )
+    if policy and not policy.ends:
+        raise UserError(
+            f"sentences=model: {policy} never writes the last words of a draft, so no sentence "
+            "would end; set policy.n=0, or choose another policy, such as local_agreement"
+        )
     if model.vocabulary.opening:
         raise UserError(
             "sentences=model does not work with a multilingual model, whose source sentences begin "

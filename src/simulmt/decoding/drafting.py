@@ -135,7 +135,8 @@ class Drafter:
             state = self._seen(state, seen)
         if self._search.beam > 1:
             prefix = [sentence.written.tokens for sentence in sentences]
-            best = search_from(self.model, state, seen, self._search, prefix)
+            limit = self.model.length_limit(subwords)
+            best = search_from(self.model, state, seen, self._search, prefix, limit=limit)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
         bos = torch.full_like(subwords, self.model.vocabulary.bos)

@@ -123,6 +123,11 @@ class Policy(ABC):
         return False
 
     @property
+    def ends(self) -> bool:
+        """False if the last word of a draft, such as EOS in a stream, is never written."""
+        return True
+
+    @property
     def past(self) -> int:
         """The number of earlier drafts that `commit` compares with the newest."""
         return 0

@@ -28,4 +28,5 @@ class EDAtt(AttentionPolicy):
 
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword whose attention to the newest ones is too much."""
-        return float(subword.attention[-self.last :].sum()) >= self.a
+        before = float(subword.attention[: -self.last].sum())  # exactly 0 if there is nothing
+        return before <= 1 - self.a

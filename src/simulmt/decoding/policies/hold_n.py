@@ -26,6 +26,11 @@ class HoldN(DraftPolicy):
 
     n: Held
 
+    @property
+    def ends(self) -> bool:
+        """Only with n = 0: nothing follows EOS, so it would always be held back."""
+        return self.n == 0
+
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """All finished words except n."""
         return max(len(drafts[-1].words) - self.n, 0)
