@@ -305,12 +305,12 @@ def test_a_policy_compares_the_newest_draft_with_as_many_as_it_asks_for(past: in
 
 def test_ed_att_with_a_of_1_waits_while_all_attention_is_on_the_newest() -> None:
     """In spite of rounding, with which the attention may sum to a little less than 1."""
-    attention = np.full(10, 0.1)
+    attention = np.full(49, 1 / 49)
     assert attention.sum() < 1
     draft = [Subword(7, True, 1.0, np.nan, attention, [])] * 2
     one = Draft((), ((7,),) * 2, tuple(draft))
-    assert EDAtt(a=1.0, last=10).commit(Counts(3, 10, 0), [one]) == 0
-    assert EDAtt(a=1.0, last=9).commit(Counts(3, 10, 0), [one]) == 2
+    assert EDAtt(a=1.0, last=49).commit(Counts(9, 49, 0), [one]) == 0
+    assert EDAtt(a=1.0, last=48).commit(Counts(9, 49, 0), [one]) == 2
 
 
 def test_local_agreement_writes_the_common_words() -> None:

@@ -28,5 +28,6 @@ class EDAtt(AttentionPolicy):
 
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword whose attention to the newest ones is too much."""
-        before = float(subword.attention[: -self.last].sum())  # exactly 0 if there is nothing
-        return before <= 1 - self.a
+        newest = float(subword.attention[-self.last :].sum())
+        all_of_it = not subword.attention[: -self.last].any()  # which may sum to less than 1
+        return newest >= self.a or all_of_it
