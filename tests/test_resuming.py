@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
+from simulmt.files.run_directory import step_checkpoints
 from simulmt.training.callbacks import Patience
 from simulmt.training.resume import make_room, remedy
 from small_runs import LONGER, metrics, run, weights
@@ -92,6 +93,7 @@ def test_an_average_is_none_once_its_run_goes_on(averaged, tmp_path, cache):
     assert (copy / "checkpoints" / "average.ckpt").exists()
     run(copy, cache, "trainer.max_updates=9", "ckpt_path=last")
     assert not (copy / "checkpoints" / "average.ckpt").exists()
+    assert [path.name for path in step_checkpoints(copy)] == ["step-0000009.ckpt"]
 
 
 def test_a_run_is_set_aside_only_once_its_successor_can_start(

@@ -47,10 +47,20 @@ class Checkpoints(ModelCheckpoint):
         return _in_folder(None, super().state_dict())
 
     def load_state_dict(self, state_dict: Config) -> None:
-        """Restore the state in the folder of this run, unless the checkpoints are elsewhere."""
+        """Restore the state in the folder of this run, unless the checkpoints are elsewhere.
+
+        If more checkpoints were kept than `save_top_k`, the worst are deleted.
+        """
         state = _in_folder(self.dirpath, state_dict)
-        if os.path.isfile(str(state["best_model_path"])):  # else it is of another run
-            super().load_state_dict(state)
+        if not os.path.isfile(str(state["best_model_path"])):  # it is of another run
+            return
+        super().load_state_dict(state)
+        ranked = sorted(self.best_k_models, key=lambda path: float(self.best_k_models[path]))
+        for path in ranked[: -self.save_top_k]:
+            Path(path).unlink(missing_ok=True)
+            del self.best_k_models[path]
+            self.kth_best_model_path = ranked[-self.save_top_k]
+            self.kth_value = self.best_k_models[self.kth_best_model_path]
 
 
 def _in_folder(folder: str | os.PathLike[str] | None, state: Config) -> dict[str, object]:

@@ -24,8 +24,8 @@ LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
 _THE_SAME = ("model", "mechanism", "teacher", "optim", "trainer.accumulate")
 """The options and groups that a resumed run must not change."""
-_CHOOSE = ("objective", "trainer.dal_range", "trainer.average")
-"""The options on which it depends which checkpoints a folder keeps."""
+_CHOOSE = ("objective", "trainer.dal_range")
+"""The options on which the choice of a folder's best checkpoint depends."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def check_resume(
         )
     if is_own(path, folder) and (changed := differences(before["config"], config, _CHOOSE)):
         raise UserError(
-            f"{folder} chose its checkpoints by other settings ({', '.join(changed)}): "
+            f"{folder} chose its best checkpoint by other settings ({', '.join(changed)}): "
             f"continue in a new folder with ckpt_path={path} name=NEW"
         )
     if not checkpoint.get("optimizer_states"):
