@@ -141,7 +141,7 @@ def test_runs_that_cannot_be_used_are_listed_with_the_reason(sweep, capsys):
     (places["begun"] / "metrics.csv").write_text("step,train/loss\n19,6.0\n39,5.0\n")
     report({"runs": sweep, **QUICK})
     out = capsys.readouterr().out
-    reasons = {"log": "line 1", "other": "not from the same decoding", "short": "59 of 60 sentences",
+    reasons = {"log": "line 1", "other": "not from the same decoding", "short": "59 of 60",
                "begun": "update 40"}  # fmt: skip
     left_out = [line for line in out.splitlines() if line.startswith("left out: ")]
     assert len(left_out) == 4
