@@ -437,7 +437,7 @@ def test_after_a_restart_with_other_models_panes_and_translations_stay(browser, 
         earlier = [translation(page, pane) for pane in (0, 1)]
     expect(page.locator("#notice")).to_contain_text("The server does not answer")
     with running([run], port=urlsplit(before.url).port) as after:
-        expect(page.locator("#notice")).to_contain_text("other models or policies")
+        expect(page.locator("#notice")).to_contain_text("models or policies have changed")
         page.type("#word", "wir gehen .\n")
         (again,) = expected(after, "wir gehen .\n")
         for pane in (0, 1):

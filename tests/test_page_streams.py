@@ -165,7 +165,7 @@ def test_a_failure_ends_its_sentence_alone(page, run, monkeypatch) -> None:  # n
         with monkeypatch.context() as patch:
             patch.setattr(panes, "advance", fail)
             page.keyboard.type("das ")
-            expect(page.locator("#notice")).to_contain_text("the next word begins another")
+            expect(page.locator("#notice")).to_contain_text("the next word begins a new one")
         page.keyboard.type("Buch ")
         wait_for(page, lambda: parts(page)[-1] == "Buch")
         assert " ".join(parts(page)) == "Anna kauft das Buch"
