@@ -145,12 +145,13 @@ def _barred(
     token = torch.arange(len(begins), device=begins.device)
     barred = (sentences.limit <= length)[:, None] & (token != vocabulary.eos)
     barred[:, [vocabulary.pad, vocabulary.bos]] = True
-    for place, row in enumerate(sentences.row.tolist() if prefix else ()):
-        tokens = prefix[row] if prefix else ()
-        if length < len(tokens):
-            barred[place] = token != tokens[length]
-        elif length == len(tokens) > 0:
-            barred[place] |= ~begins
+    if prefix is not None:
+        for place, row in enumerate(sentences.row.tolist()):
+            tokens = prefix[row]
+            if length < len(tokens):
+                barred[place] = token != tokens[length]
+            elif length == len(tokens) > 0:
+                barred[place] |= ~begins
     return barred
 
 

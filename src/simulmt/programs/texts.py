@@ -69,8 +69,9 @@ class TextOptions:
             files = find_set(self.split, described.source_language, described.target_language)
         elif self.source and self.target:
             files, described = FilePair(self.source, self.target), trained.manifest
-            pair = [described.source_language, described.target_language]
-            if pair == [file.suffix.removeprefix(".") for file in reversed(files)] != pair[::-1]:
+            pair = (described.source_language, described.target_language)
+            endings = tuple(file.suffix.removeprefix(".") for file in files)
+            if endings != pair and endings == pair[::-1]:
                 given = f"source={self.source} and target={self.target}"
                 raise UserError(f"{given}, but the model translates {' to '.join(pair)}: swap them")
         else:
