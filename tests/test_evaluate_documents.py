@@ -109,7 +109,7 @@ def test_a_policy_ends_sentences(trained, texts, monkeypatch):
     folder = evaluated(trained, "test-best-policyhold_n-n0-sentencesmodel-cutpointer", *chosen)
     found = read_streams(folder / "instances.log")
     equal_live_streams(trained, texts, found, "pointer", HoldN(n=0))
-    with pytest.raises(UserError, match="a policy whose words are final"):
+    with pytest.raises(UserError, match="policy=retranslation takes words back"):
         evaluated(trained, "", "sentences=model", "policy=retranslation")
 
 
@@ -278,6 +278,9 @@ def test_a_report_lists_documents(trained, tmp_path):
     assert float(row["streaming_DAL"]) == scores["streaming"]["DAL"]["value"]
     assert float(row["boundaries_F1"]) == 100
     assert not [name for name in rows if name.startswith("aside")]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    shown = page.partition("<h2>Documents</h2>")[2]
+    assert f'<data value="{row["streaming_DAL"]}">' in shown
 
 
 def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
@@ -293,7 +296,7 @@ def test_mistakes_are_named(trained, trained_once, texts, tmp_path):
     with pytest.raises(UserError, match="sentences=line is not a file; give one, or one of model,"):
         evaluated(trained, "", "sentences=line")
     offline = trained_once(*LONGER, "mechanism=soft")
-    with pytest.raises(UserError, match="needs a mechanism that streams"):
+    with pytest.raises(UserError, match="soft reads the whole source first"):
         evaluated(offline, "", "sentences=model", *given)
     drafted = ["policy=local_agreement", "beam=2", "cut=likelihood"]
     with pytest.raises(UserError, match="leave out beam"):

@@ -138,6 +138,11 @@ def test_the_translation_is_a_line_for_a_line_and_an_endless_sentence_is_cut(out
     assert len(warnings) == 2
 
 
+def test_a_sentence_that_just_fits_is_one_line(output):
+    print_translation(interpret(Echo(), [*"abcd", END, "e", END], pytest.fail), output)
+    assert text_of(output) == "A B C D\nE\n"
+
+
 def test_actions_tell_every_word(output):
     print_events(interpret(Echo(), ["a", "b", END, "c", END], pytest.fail), output)
     events = [json.loads(line) for line in text_of(output).splitlines()]

@@ -99,6 +99,10 @@ def test_fields_that_change_no_logit_are_ignored(folder):
         ("tokenizer_config.json", lambda path: change(path, unk_token="?"), "has no '[?]'"),
         ("model.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-9]),
          "not a safetensors"),
+        ("model.safetensors", lambda path: path.write_text("version https://git-lfs.github.com"),
+         "Git LFS, not files: model.safetensors; run `git lfs pull`"),
+        ("generation_config.json", lambda path: path.write_text('{"num_beams": -2}'),
+         "num_beams: .* greater than or equal to 1"),
     ],
 )  # fmt: skip
 def test_files_that_are_corrupt_are_named(folder, name, spoil: Callable[[Path], object], message):
@@ -181,7 +185,7 @@ def test_a_language_is_chosen(folder):
     assert trained.subwords.pieces(trained.subwords.encode_source("")) == [">>deu<<"]
     assert trained.manifest.target_language == "deu"
     alone = write_folder(folder.parent / "alone")
-    refuse(alone, "target=fra, .* the model writes one language; leave target out")
+    refuse(alone, "target=fra: the model writes one language; leave target out")
 
 
 def test_a_folder_of_transformers_is_no_checkpoint(folder):

@@ -197,3 +197,14 @@ def test_autocast_leaves_positions_alone():
         rest = (torch.tensor([[5]]), mask, mask[:, :1])
         loss = loss_of(torch.zeros(1, 1, 9), [alpha], *rest, update=0, latency="ap")
     assert loss.per_sentence["latency"].item() == pytest.approx(301 / 400)
+
+
+def test_lost_mass_that_counts_as_nothing_scales_the_delays():
+    logits, alpha, target, *masks = example(H=1)
+    given = {"update": 0, "latency": "ap"}
+    whole = loss_of(logits, [alpha], target, *masks, **given).per_sentence["latency"]
+    for lost in ("nothing", "length"):
+        half = loss_of(logits, [alpha / 2], target, *masks, lost_mass=lost, **given)
+        found = half.per_sentence["latency"]
+        assert (found == pytest.approx(float(whole) / 2)) == (lost == "nothing")
+        assert found >= whole / 2

@@ -198,3 +198,8 @@ def test_word_delays(piece_delays, ends, source_words, expected):
     target = WordMap(word for word, (start, end) in spans for _ in range(start, end))
     assert target.ends == ends
     assert [*target.delays(piece_delays, WordMap(source_words))] == expected
+
+
+def test_a_sentence_that_took_nothing_back_counts_in_the_erasure() -> None:
+    rows = [Instance(n, "a b", "A B", "A B", (1, 2), erased=n) for n in range(2)]
+    assert score(rows).erasure.value == 1 / 4

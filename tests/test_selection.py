@@ -114,3 +114,10 @@ def test_published_figures_lie_beside_the_runs(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "published, not drawn: theirs, C: its unit of latency is subword" in out
     assert "published, not drawn: theirs, D: its unit of latency is not stated" in out
+
+
+def test_both_ends_of_a_range_are_in_it(tmp_path) -> None:
+    make_trained(tmp_path / "a", 0.1, (30, 30, 4.0))
+    make_trained(tmp_path / "b", 0.2, (20, 20, 6.0))
+    found = selected(tmp_path, ranges=[[3, 4], [4, 5], [5, 6]])
+    assert [row["folder"] for row in found] == ["a", "a", "b"]

@@ -43,6 +43,7 @@ def an_objective(**changes: float) -> SelfModifying:
         ("transformer", {"encoder": "bidirectional"}),
         ("transformer", {}),
         ("transformer", {"encoder": "causal", "history": 20}),
+        ("transformer", {"encoder": "by_word"}),
         ("luong", {}),
     ],
 )

@@ -132,7 +132,7 @@ def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, 
         raise SystemExit(3)
 
     monkeypatch.setattr(HoldN, "commit", leave)
-    with pytest.raises(UserError, match=r"policy2 and dial2: .*raised SystemExit"):
+    with pytest.raises(UserError, match=r"second pane: .*raised SystemExit"):
         serve(configuration("serve", f"checkpoint={run}", "port=0", "policy2=hold_n"))
     assert capsys.readouterr().out == ""
 

@@ -185,7 +185,7 @@ def test_other_panes_end_the_stream_and_begin_another(run, at) -> None:
     assert told(first) == (written(alone), ends(alone))
     assert client.get()["panes"][0]["policy"] == "local_agreement"
     client.say("panes", panes=[setting("retranslation")])
-    assert "sentences=model needs" in client.get()["text"]
+    assert "takes words back" in client.get()["text"]
     second = stream(client, WORDS)
     assert {step["sentence"] for step in second} == {2}
     assert [step["read"] for step in second][:-1] == [*range(1, len(WORDS) + 1)]
@@ -224,7 +224,7 @@ def test_policies_that_end_no_sentences_are_not_offered(at) -> None:
 @pytest.mark.parametrize(
     ("chosen", "sentences", "why"),
     [
-        (["mechanism=soft"], "model", "sentences=model needs a mechanism that streams"),
+        (["mechanism=soft"], "model", "sentences=model: soft reads the whole source first"),
         (["mechanism=multi_path"], "model", "cut=pointer: the model was trained with model.bound"),
         (["mechanism=multi_path"], "lines cut=reading", "cut=reading has no effect without sent"),
     ],

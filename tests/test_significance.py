@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,9 +19,11 @@ from simulmt.analysis.tables.significance import (
     ResampledPoint,
     compare,
     holm,
+    matched_pairs,
     p_value,
     quality_at,
 )
+from simulmt.decoding.instance import Instance
 
 DALS = [2, 3, 4, 5, 6]
 SAMPLES = 99
@@ -180,3 +184,22 @@ def test_committed_tables_do_not_contradict_themselves(path):
             excluded = low > 0 or high < 0
             assert excluded or p >= 0.05
             assert not excluded or p < 0.052  # a draw of 1,000 more than the interval cuts off
+
+
+def test_a_row_has_the_fewest_seeds_of_the_points_around_it() -> None:
+    drawn, other = line("a", (2, 20), (4, 30)), line("b", (1, 19), (5, 29))
+    first, second = drawn.points
+    several = replace(drawn, points=[replace(first, folders=["a", "b"]), second])
+    (row,) = compare(several, other, [3])
+    assert (row["seeds_one"], row["seeds_other"]) == (1, 1)
+    assert quality_at([several], [3])[0]["seeds"] == 1
+
+
+def test_lines_with_other_references_are_not_tested() -> None:
+    def run(folder: str, meant: str) -> SimpleNamespace:
+        return SimpleNamespace(folder=folder, log=[Instance(0, "a b", meant, "A", (1,))])
+
+    lines = line("a", (2, 25)), line("b", (3, 20))
+    for other, count in (("A B", 1), ("A C", 0)):
+        found = matched_pairs([run("a-2", "A B"), run("b-3", other)], lines, [])
+        assert len(found) == count

@@ -270,3 +270,16 @@ def test_long_latencies_of_the_published_log_equal_omnistevals(golden_scores, aw
         further = {"is_longform": True} if name == "YAAL" else {}
         scorer = getattr(scoring, f"{name}Scorer")(computation_aware=aware, **further)
         assert ours[f"Long{name}"].value == near(scorer(theirs))
+
+
+def test_of_two_boundaries_at_one_place_the_first_counts() -> None:
+    segments = [Segment("", 0, 3), Segment("", 3, 4)]
+    one = StreamInstance("a", "", (), boundaries=(Boundary(1, 3, 4), Boundary(2, 3, 6)))
+    assert boundary_scores([(segments, one)])["read_beyond"].value == 1
+
+
+def test_a_stream_ends_with_its_last_sound() -> None:
+    """Segments of recordings may overlap."""
+    segments = [Segment("a", 0, 9), Segment("b", 2, 3)]
+    pieces = resegment((segments, StreamInstance("d", "a b", (1, 8))), lambda w, r: [0, 1])
+    assert [piece.delays.end for piece in pieces] == [9, 7]

@@ -112,3 +112,27 @@ def test_training_draws_k_after_a_time_with_the_whole_source() -> None:
     late = made.clock.plan(encoded, target, Moment(50, 100, draw)).alignment.position
     assert late[0, 0, 0] < length[0], "the first sentence draws 1"
     assert late[-1, 0, 0] == length[-1], "the last one draws its length"
+
+
+def test_wait_info_sees_the_whole_source_for_that_share_of_the_updates() -> None:
+    for full in (0.0, 0.25):
+        model = zoo.model(zoo.options("wait_info") | {"k": 1.0, "full": full})
+        source, mask = zoo.sentences(4, 9)
+        encoded, target = model.encode(source, mask), torch.full((4, 2), zoo.BOS)
+        draw, lengths = torch.zeros(4), mask.sum(1)
+        plans = [model.clock.plan(encoded, target, Moment(n, 8, draw)) for n in range(8)]
+        whole = [bool((p.alignment.position[:, 0, 0] == lengths).all()) for p in plans]
+        assert sum(whole) == 8 * full
+
+
+@torch.no_grad()
+def test_words_that_inform_one_each_leave_no_gap() -> None:
+    made = a_model(name="wait_info-words")
+    for quantifier in (clock_of(made).source, clock_of(made).target):
+        quantifier.out.weight.data.zero_()
+    source, mask = zoo.sentences(4, 9)
+    words = made.word_ends(source, mask).sum(1)
+    assert (words < mask.sum(1)).any()
+    target, moment = torch.full((4, 9), zoo.BOS), Moment(lengths=words)
+    gap = clock_of(made).plan(made.encode(source, mask), target, moment).losses["information_gap"]
+    torch.testing.assert_close(gap, torch.zeros_like(gap), rtol=0, atol=1e-9)

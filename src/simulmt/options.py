@@ -214,8 +214,9 @@ def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
         return adapter.validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the line"
-        raise UserError(f"{name}: {first['msg']} (got {first['input']!r:.80})") from None
+        name = ".".join(map(str, first["loc"]))  # none if it is not JSON
+        why = f"{first['msg']} (got {first['input']!r:.80})"
+        raise UserError(f"{name}: {why}" if name else why) from None
 
 
 def convert(value: object, kind: type[T]) -> T:

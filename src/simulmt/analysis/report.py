@@ -96,6 +96,7 @@ def _write(
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
     matched, pairs = _compare(chosen, runs, lines)
+    documents = document_rows(chosen.runs)
     if selected := _select(chosen, runs, lines.names) if chosen.select else []:
         console.print(selection_table(selected))
     tables = {
@@ -103,7 +104,7 @@ def _write(
         "cost": [run.cost() for run in trained],
         "matched": matched,
         "significance": pairs,
-        "documents": document_rows(chosen.runs),
+        "documents": documents,
         "selected": selected,
     }
     written = [write_rows(found, to / f"{name}.csv") for name, found in tables.items() if found]
@@ -118,7 +119,7 @@ def _write(
             files, svg = _draw(runs, others, latency, lines, chosen)
             written += files
             curves.append(svg)
-    shown = {"rows": rows, "pairs": pairs, "selected": selected}
+    shown = {"rows": rows, "pairs": pairs, "selected": selected, "documents": documents}
     page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **shown)
     return [*written, page]
 

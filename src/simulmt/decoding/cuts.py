@@ -10,6 +10,7 @@ from torch import Tensor
 from simulmt.attention import Past
 from simulmt.decoding.document import Cut, Words
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
@@ -80,10 +81,15 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
     Raises:
         UserError: the model or the policy ends no sentences, or the cut needs another model.
     """
-    if policy.revises if policy else model.mechanism.offline:
+    if policy and policy.revises:
         raise UserError(
-            "sentences=model needs a mechanism that streams, or a policy whose words are final, "
-            "such as policy=local_agreement"
+            f"sentences=model: policy={name_of(policy)} takes words back, so no sentence would be "
+            "final; choose another policy, such as local_agreement"
+        )
+    if policy is None and model.mechanism.offline:
+        raise UserError(
+            f"sentences=model: {model.mechanism.name} reads the whole source first; add a policy "
+            "whose words are final, such as local_agreement"
         )
     if policy and not policy.ends:
         raise UserError(

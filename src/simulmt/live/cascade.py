@@ -63,9 +63,9 @@ _LINE = TypeAdapter(StageLine)
 class Cascade:
     """Translates what a recogniser writes, line by line.
 
-    If the first piece of text after a pause begins with a space, as Whisper's does, pieces are
-    joined as they are: a word is complete once white space follows. Otherwise each piece ends with
-    a complete word. If characters are words, each is complete.
+    If the first piece of the input, or after a final line, begins with a space, as Whisper's do,
+    pieces are joined as they are: a word is complete once white space follows. Otherwise each piece
+    ends with a complete word. If characters are words, each is complete.
 
     Args:
         reader: translates the words.

@@ -93,6 +93,15 @@ def interpret(
     translator.reset()
     sentence, read = 1, 0
     for word in words:
+        if word == END or translator.full:
+            if word != END:
+                why = f"has reached the limit of {LONGEST:,} subwords: ended here"
+                warn(f"warning: a sentence {why}")
+            for written in translator.finish() if translator.words_read else ():
+                yield Event("WRITE", sentence, written, read)
+            yield Event("END", sentence, read=read, length=read)
+            translator.reset()
+            sentence, read = sentence + 1, 0
         if word != END:
             read += 1
             yield Event("READ", sentence, word, read)
@@ -101,14 +110,6 @@ def interpret(
             if translator.revises:
                 shown = as_written(translator.shown, translator.subwords.writing.target)
                 yield Event("SHOW", sentence, shown, read)
-            if not translator.full:
-                continue
-            warn(f"warning: a sentence has reached the limit of {LONGEST:,} subwords: ended here")
-        for written in translator.finish() if translator.words_read else ():
-            yield Event("WRITE", sentence, written, read)
-        yield Event("END", sentence, read=read, length=read)
-        translator.reset()
-        sentence, read = sentence + 1, 0
 
 
 def print_translation(events: Iterable[Event], output: TextIO, characters: bool = False) -> None:

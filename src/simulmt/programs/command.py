@@ -128,7 +128,7 @@ def in_one_line() -> Iterator[None]:
 def _remedied(error: Exception) -> str:
     """Return the message of an error in one line, with a remedy in place of Hydra's."""
     if isinstance(error, OverrideParseException):
-        return f"{error.override!r}: write KEY=VALUE without spaces; quote braces and spaces"
+        return f"{error.override!r}: write KEY=VALUE without spaces; quote spaces, braces and <>"
     cause = error.__cause__  # knows the options beside the wrong one
     if isinstance(cause, OmegaConfBaseException) and (there := cause.parent_node):
         options: Any = OmegaConf.to_container(there)
@@ -136,7 +136,8 @@ def _remedied(error: Exception) -> str:
         beside = [name for name in there if name != "hydra"]
         near = get_close_matches(cause.key, beside) or nested or beside
         of = f" of {there['name']}" if there.get("name") else ""
-        return f"{cause.full_key} is not an option{of}; choose one of {', '.join(near)}"
+        choice = f"{'one of ' * (len(near) > 1)}{', '.join(near)}"
+        return f"{cause.full_key} is not an option{of}; choose {choice}"
     return " ".join(str(error).partition("Config search path:")[0].split())
 
 

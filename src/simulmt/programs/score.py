@@ -52,7 +52,8 @@ class ScoreOptions(WritingOptions):
         words, ms = (self.source, self.documents), self.segmentation
         if (None in words) if ms is None else (words != (None, None)):
             given = f"source={self.source}, documents={self.documents}, segmentation={ms}"
-            raise UserError(f"{given}: give source and documents, or only segmentation")
+            why = f"{given}: give source and documents, or only segmentation"
+            raise UserError(f"{why}; a log of sentences is for simulmt report others=")
         if self.form == "simulstream" and ms is None:
             raise UserError("form=simulstream has times in seconds: give segmentation=FILE")
 

@@ -117,7 +117,7 @@ def _sessions(options: ServeOptions) -> Sessions:
             "data.characters: panes read the same source words, so give models that agree"
         )
     sessions = Sessions(models, settings, options, options.log_text)
-    for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
+    for setting, asked in zip(settings, ("", "second pane: "), strict=False):
         try:
             warm_up(sessions.pane(setting))
         except UserError as error:

@@ -61,17 +61,18 @@ class TranslateOptions:
 
     def __post_init__(self) -> None:
         live, jsonl = self.input is None or self.actions, self.format == "jsonl"
+        if jsonl and self.actions:
+            raise UserError("actions=true with format=jsonl: both set what is printed; choose one")
         if live and (given := _given(output=self.output, beam=self.beam)):
             raise UserError(
                 f"{given} needs input=FILE, without actions=true: a stream is decoded greedily and "
                 f"printed as it arrives; add input=FILE, or leave out {given}"
             )
         stream = f"format={self.format}" if jsonl else f"sentences={self.sentences}"
-        events = "true" * (jsonl and self.actions)
-        given = _given(input=self.input, picture=self.picture, actions=events)
+        given = _given(input=self.input, picture=self.picture)
         if stream != "sentences=lines" and given:
             raise UserError(
-                f"{given} with {stream}, which reads standard input and writes text: leave out "
+                f"{given} with {stream}, which reads standard input and draws nothing: leave out "
                 f"{given}; `< FILE` reads a file, and simulmt evaluate decodes documents in batches"
             )
         check_cut(self.cut, self.sentences)

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from simulmt.errors import UserError
-from simulmt.options import Config, parse_json
+from simulmt.options import Config, Few, parse_json
 
 T = TypeVar("T", bound=BaseModel)
 OPTIONS = {
@@ -73,7 +73,7 @@ class ModelFields(_Fields):
     pad_token_id: int = 58100
     decoder_start_token_id: int = 58100
     eos_token_id: int = 0
-    num_beams: int | None = None
+    num_beams: Few | None = None
 
     @model_validator(mode="after")
     def _check_heads(self) -> "ModelFields":
@@ -93,7 +93,7 @@ class ModelFields(_Fields):
 class GenerationFields(_Fields):
     """The fields of `generation_config.json`."""
 
-    num_beams: int | None = None
+    num_beams: Few | None = None
 
 
 def _text_of(piece: object) -> object:
@@ -130,4 +130,4 @@ def read_fields(path: Path, kind: type[T]) -> T:
     try:
         return parse_json(TypeAdapter(kind), path.read_bytes())
     except UserError as error:
-        raise UserError(f"{path}: {error}; use another model") from None
+        raise UserError(f"{path}: {error}; use another copy or model") from None

@@ -40,6 +40,7 @@ SOFT: Config = {
 }
 """The mechanism of every such model, as in `conf/mechanism/soft.yaml`."""
 _NEEDED = (CONFIG, TOKENIZER, marian.SOURCE, marian.TARGET, IDS, f"{WEIGHTS} or {PICKLED}")
+_POINTER = b"version https://git-lfs"
 _BATCH_TOKENS = 4096
 _LENGTH_PENALTY = 0.6
 
@@ -61,6 +62,11 @@ def read(folder: Path, target: str | None = None) -> Trained:
             "as one that `hf download Helsinki-NLP/opus-mt-de-en --local-dir FOLDER` has filled; "
             "the same command completes a download"
         )
+    small = [path for path in folder.iterdir() if path.is_file() and path.stat().st_size < 1000]
+    pointers = [path.name for path in small if path.read_bytes().startswith(_POINTER)]
+    if pointers:
+        names = ", ".join(sorted(pointers))
+        raise UserError(f"{folder} has pointers of Git LFS, not files: {names}; run `git lfs pull`")
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
     subwords, options = _subwords(folder, fields, described, target), fields.model_options()
@@ -139,8 +145,9 @@ def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
     if target is None and not codes:
         return ()
     if target not in codes:
-        known = ", ".join(sorted(codes)) or "one language; leave target out"
-        raise UserError(f"target={target}, but the model writes {known}")
+        several = f"several languages; choose one of {', '.join(sorted(codes))}"
+        known = several if codes else "one language; leave target out"
+        raise UserError(f"target={target}: the model writes {known}")
     return (pieces[codes[target]],)
 
 
