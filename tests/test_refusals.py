@@ -89,14 +89,14 @@ ANSWERS = [
     (
         "train.py",
         ["trainer.max_update=9"],
-        "max_update is not an option; choose one of max_updates",
+        "max_update is not an option; choose max_updates",
     ),
     (
         "train.py",
         ["mechanism={k:3}"],
         "mechanism.k is not an option of mma_il; choose one of name, schedule",
     ),
-    ("translate.py", ["k=3"], "k is not an option; choose one of dial.k"),
+    ("translate.py", ["k=3"], "k is not an option; choose dial.k"),
     ("report.py", ["runs=null"], "runs has no value: set runs=VALUE"),
     ("train.py", ["lambda =0.2"], "'lambda =0.2': write KEY=VALUE without spaces"),
     ("train.py", ["RUN"], "'RUN': write KEY=VALUE"),
