@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ import torch
 import zoo
 from simulmt.decoding.cuts import CUTS, cut_of
 from simulmt.decoding.document import LONGEST, DocumentStream, TranslatedSegment
+from simulmt.decoding.history import Before, held
 from simulmt.decoding.policies import (
     AlignAtt,
     Confidence,
@@ -75,6 +78,25 @@ def test_streams_with_a_history_together_are_streams_alone(mechanism: str, cut: 
     alone, together = (translated(model, cut, joined) for joined in (False, True))
     check(alone)
     assert alone == together
+
+
+@pytest.mark.parametrize("history", [3, 7, 12])
+def test_a_history_is_as_long_as_fits(history: int) -> None:
+    draw, lengths = Random(0), set[int]()
+    for _ in range(50):
+        drawn = [(draw.randint(0, 3), draw.choice([None, 0, 1, 3])) for _ in range(8)]
+        before = [Before([4] * s, None if t is None else [4] * t) for s, t in drawn]
+        fits = [
+            n
+            for n in range(9)
+            if sum(len(one.source) for one in before[n:]) <= history
+            and sum(len([*one.target, zoo.EOS]) for one in before[n:] if one.target is not None)
+            <= history
+        ]
+        found = held(SimpleNamespace(history=history), before)
+        assert found == before[fits[0] :]
+        lengths.add(len(found))
+    assert len(lengths) > 2
 
 
 @pytest.mark.usefixtures("brief")
@@ -156,4 +178,6 @@ def test_a_sentence_that_never_ends_is_ended(policy: Policy | None) -> None:
     for number in range(250):
         stream.read_word([4 + number % 9])
         assert len(stream.words) < LONGEST
-    assert len(stream.ended()) > 1
+    ended = stream.ended()
+    assert len(ended) > 1
+    assert all(len(segment.words) >= LONGEST // 2 for segment in ended)
