@@ -121,7 +121,7 @@ STEP = {
             "line 2: total_audio_processed: Field required",
         ),
         ({k: v for k, v in STEP.items() if k[0] != "g"}, "line 2: generated_tokens: Field req"),
-        ([1], "line 2: the line: Input"),
+        ([1], "line 2: Input"),
         (
             {"id": 2, "metadata": {"wav_name": "b/a.wav"}},
             "a.wav and b/a.wav have the same name 'a'",
