@@ -214,7 +214,7 @@ def parse_json(adapter: pydantic.TypeAdapter[T], text: str | bytes) -> T:
         return adapter.validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))  # none if it is not JSON
+        name = ".".join(map(str, first["loc"]))  # empty for a fault of the whole line
         why = f"{first['msg']} (got {first['input']!r:.80})"
         raise UserError(f"{name}: {why}" if name else why) from None
 
