@@ -43,6 +43,17 @@ Share: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 Chance: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
+def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
+    if limits[0] > limits[1]:
+        raise ValueError("it must be [least,most]")
+    return limits
+
+
+InOrder = pydantic.AfterValidator(_in_order)
+"""Of two numbers: the first is not above the second."""
+Range: TypeAlias = Annotated[tuple[Finite, Finite], InOrder]
+
+
 def _listed(value: object) -> object:
     return [] if value is None else value if isinstance(value, list) else [value]
 

@@ -2,28 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import AfterValidator
 
 from simulmt.errors import UserError
 from simulmt.latency import ADDED
-from simulmt.options import Config, Finite, Natural, OneOrMany, Positive, construct, pick
+from simulmt.options import Config, Natural, OneOrMany, Positive, Range, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
 MOST_RESAMPLES = 10_000
 """The limit of `resamples`."""
-
-
-def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
-    if limits[0] > limits[1]:
-        raise ValueError("it must be [least,most]")
-    return limits
-
-
-Range: TypeAlias = Annotated[tuple[Finite, Finite], AfterValidator(_in_order)]
-"""The least and the greatest value."""
 
 
 @dataclass(frozen=True)

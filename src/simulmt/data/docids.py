@@ -50,11 +50,10 @@ def drawn_documents(lines: int, lengths: tuple[int, int]) -> dict[str, range]:
 
     Args:
         lines: the number of lines of the text.
-        lengths: the least and the most lines of a document, in any order; the last may have
-            fewer.
+        lengths: the least and the most lines of a document; the last may have fewer.
     """
     rng, found, end = Random(1), dict[str, range](), 0
     while end < lines:
-        start, end = end, min(lines, end + rng.randint(*sorted(lengths)))
+        start, end = end, min(lines, end + rng.randint(*lengths))
         found[str(len(found) + 1)] = range(start, end)
     return found

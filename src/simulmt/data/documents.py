@@ -1,12 +1,13 @@
 """A corpus as documents: how sentences are joined, and how much of its writing the source keeps."""
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.docids import drawn_documents
 from simulmt.data.recognised import as_recognised
 from simulmt.errors import UserError
-from simulmt.options import Chance, Few
+from simulmt.options import Chance, Few, InOrder
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Documents:
     """
 
     documents: bool = False
-    join: tuple[Few, Few] | None = None
+    join: Annotated[tuple[Few, Few], InOrder] | None = None
     unpunctuated: Chance = 0
     lowercased: Chance = 0
 

@@ -10,7 +10,7 @@ import torch
 from annotated_types import Ge
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Count, Few, Natural
+from simulmt.options import Config, Count, Few, InOrder, Natural, Weight
 from simulmt.system.cores import cores
 from simulmt.training.lightning_arguments import check_arguments
 
@@ -32,7 +32,7 @@ class TrainingPlan:
     average: Count
     skip: Natural
     patience: Count | None
-    dal_range: tuple[float, float] | None
+    dal_range: Annotated[tuple[Weight, Weight], InOrder] | None
     log_every: Count
     progress: bool
     compile: bool
@@ -46,8 +46,6 @@ class TrainingPlan:
                 f"trainer.validate_every ({self.validate_every}), so the last updates would never "
                 f"be validated: set validate_every={gcd(self.max_updates, self.validate_every)}"
             )
-        if self.dal_range and not 0 <= self.dal_range[0] <= self.dal_range[1]:
-            raise UserError(f"trainer.dal_range={[*self.dal_range]}: give [least,most], from 0 on")
         if self.dal_range and self.average > 1:
             raise UserError(
                 f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: set "
