@@ -58,7 +58,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         ),
         (["init_partial=true"], "init_partial=True without another run: give init_from=RUN"),
         (["trainer.dal_range=[5,2]"], r"dal_range is \[5, 2\]; it must be \[least,most\]"),
-        (["data.documents=true", "data.join=[9,1]"], r"join is \[9, 1\]; it must be \[least,most\]"),
+        (["data.documents=true", "data.join=[9,1]"], r"is \[9, 1\]; it must be \[least,most\]"),
         (["+objective.terms.lag=1"], "has weights of lag, but its losses are none; give each"),
         (
             ["mechanism=itst", "objective=latency_augmented", "lambda=0"],
