@@ -133,23 +133,27 @@ def runs() -> list[Any]:
     found, places = {}, ("name=", "hydra.run.dir=", "checkpoint=", "seed=")
     for program, arguments in commands():
         overrides = [word for word in arguments if not word.startswith("-")]
-        multirun = bool({"-m", "--multirun"} & set(arguments))
-        for run in combinations(overrides, multirun):
+        multirun = {"-m", "--multirun"} & set(arguments)
+        for run in combinations(overrides) if multirun else [overrides]:
             name = " ".join([program, *run])
             key = program, *(word for word in run if not word.startswith(places))
             found.setdefault(key, pytest.param(program, run, id=name))
     return [*found.values()]
 
 
-def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:
-    """The overrides of as few runs as have every value that Hydra's own sweeper finds."""
+def combinations(overrides: list[str]) -> list[list[str]]:
+    """The overrides of as few runs as have every value that Hydra's own sweeper finds.
+
+    Of numbers, the least and the greatest speak for those between them.
+    """
     found: list[list[str]] = []
     for override in OverridesParser.create().parse_overrides(overrides):
-        assert multirun or not override.is_sweep_override(), f"{override.input_line} needs -m"
         choices = [override.input_line]
         if override.is_sweep_override():
-            key = override.get_key_element()
-            choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            key, values = override.get_key_element(), [*override.sweep_string_iterator()]
+            if all(value.replace(".", "", 1).isdigit() for value in values):
+                values = [*dict.fromkeys([min(values, key=float), max(values, key=float)])]
+            choices = [f"{key}={value}" for value in values]
         found.append(choices)
     longest = max(map(len, found), default=1)
     return [[choices[n % len(choices)] for choices in found] for n in range(longest)]
