@@ -1,5 +1,6 @@
-"""Dropout: its masks are as good as random, and its gradients are those of its masks."""
+"""Dropout: its masks are as good as random, its gradients are theirs, and where models drop."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import zoo
 from hashes import by_the_book
+from simulmt.data.encoded import EncodedSplit
 from simulmt.models.dropout import Dropout
 from simulmt.ops.dropout import STEPS, dropout, dropout_added, dropout_relu, new_seed
 
@@ -110,3 +113,36 @@ def test_elsewhere_the_masks_are_those_of_torch(dtype):
     out = run(x)
     torch.manual_seed(1)
     assert torch.equal(out, functional.dropout(x, 0.3))
+
+
+def dropped(kind: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> list[int]:
+    """How often each dropout layer of a model works in a pass, the most used first."""
+    calls: Counter[Dropout] = Counter()
+    for name in ("forward", "added", "rectified"):
+        real = getattr(Dropout, name)
+
+        def counted(self: Dropout, *inputs: torch.Tensor, real=real) -> torch.Tensor:
+            calls[self] += 1
+            return real(self, *inputs)
+
+        monkeypatch.setattr(Dropout, name, counted)
+    made = zoo.model(zoo.options("wait_k"), kind=kind, dropout=0.5, **options).train()
+    batch = EncodedSplit.of([[5, 6, 7], [8]], [[9], [10, 11, 12]], zoo.SPECIAL).batch([0, 1])
+    made(batch.source, batch.source_mask, batch.target_input)
+    assert {*calls} == {part for part in made.modules() if isinstance(part, Dropout)}
+    return sorted(calls.values(), reverse=True)
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_a_transformer_drops_embeddings_and_after_each_sublayer(activation, monkeypatch):
+    """2 and 3 sublayers of a layer, and the hidden units of its feed-forward network."""
+    options = {"encoder_layers": 2, "decoder_layers": 1, "activation": activation}
+    assert dropped("transformer", monkeypatch, **options) == [2] + [1] * (2 * 3 + 1 * 4)
+
+
+def test_recurrent_models_drop_embeddings_and_what_their_layers_return(monkeypatch):
+    layers = {"encoder_layers": 3, "decoder_layers": 3}
+    assert dropped("rnmt_plus", monkeypatch, **layers) == [2 + 3 + 3]
+    assert dropped("luong", monkeypatch, **layers, input_feeding=False) == [2 + 1]
+    made = zoo.model(zoo.options("wait_k"), kind="luong", dropout=0.5, **layers)
+    assert (made.encoder.dropout, made.decoder.dropout) == (0.5, 0.5), "between the layers"

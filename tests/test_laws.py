@@ -13,7 +13,11 @@ import zoo
 from simulmt.attention import Source
 from simulmt.laws import LAWS, VacuousError, check
 from simulmt.laws.of_attention import known_stops_are_certain
-from simulmt.laws.of_training import every_parameter_learns, training_is_hard_decoding
+from simulmt.laws.of_training import (
+    every_parameter_learns,
+    padding_changes_nothing,
+    training_is_hard_decoding,
+)
 from simulmt.parts.builders import build_mechanism
 from zoo import MECHANISMS
 
@@ -65,6 +69,11 @@ SPAN_OPTIONS = [
 def test_fixed_schedules_collapse_to_a_masked_softmax(name, span, kind):
     chosen = {key: value for key, value in MECHANISMS[name].items() if key != "score"}
     known_stops_are_certain(zoo.case(chosen | span, kind))
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
+def test_padding_is_hidden_from_a_bidirectional_encoder(kind):
+    padding_changes_nothing(zoo.case(zoo.options("soft"), kind, encoder="bidirectional"))
 
 
 def test_noise_is_a_standard_deviation_and_training_only():

@@ -1,4 +1,7 @@
-"""The LSTM with normalised gates against its equations with torch's layer normalisation."""
+"""The LSTM with normalised gates against its equations with torch's layer normalisation.
+
+Also the encoder of RNMT+ that reads from both ends.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
+from simulmt.models.rnmt_plus import RnmtPlusEncoder
 from simulmt.ops.lstm import GATES, Gates, lstm, reference
 
 B, N, INPUTS, DIM = 3, 6, 5, 8
@@ -105,3 +110,17 @@ def test_without_autograd_the_states_are_the_same_and_nan_is_not_hidden():
     lost = states.isnan().any(-1)
     assert lost.tolist() == [[False] * N, [False, False] + [True] * (N - 2), [False] * N]
     assert last.isnan().any(-1).tolist() == [False, True, False]
+
+
+def test_each_layer_of_the_bidirectional_encoder_reads_from_both_ends():
+    torch.manual_seed(0)
+    encoder = RnmtPlusEncoder(DIM, 3, causal=False, dropout=Dropout(0.0)).double()
+    source, lengths = torch.randn(3, 6, DIM, dtype=torch.float64), [6, 1, 4]
+    states = encoder(source, torch.arange(6) < torch.tensor(lengths)[:, None])
+    for row, length in enumerate(lengths):
+        x = source[row, :length][None]
+        layers = zip(encoder.forwards, encoder.backwards, strict=True)
+        for number, (there, back) in enumerate(layers):
+            y = torch.cat([there(x), back(x.flip(1)).flip(1)], -1)
+            x = x + y if number == 2 else y  # residual from the third layer on
+        torch.testing.assert_close(states[row, :length], encoder.project(x)[0], **NEAR)

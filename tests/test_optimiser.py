@@ -82,3 +82,13 @@ def test_torch_follows_the_schedule_that_is_logged(options):
 def test_wrong_options_are_refused(options, said):
     with pytest.raises(UserError, match=said):
         make_adam(options)
+
+
+def test_adam_has_the_settings_that_are_given():
+    options = {"schedule": "inverse_sqrt", "lr": 2e-3, "warmup": 500}
+    adam = make_adam(options | {"beta1": 0.7, "beta2": 0.9, "eps": 1e-4})
+    module = SimpleNamespace(optimiser=adam, parameters=lambda: [torch.nn.Parameter(torch.ones(1))])
+    made: Any = TranslationModule.configure_optimizers(module)  # type: ignore[arg-type]
+    (group,) = made["optimizer"].param_groups
+    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.7, 0.9), 1e-4, 0)
+    assert made["lr_scheduler"]["interval"] == "step"

@@ -10,7 +10,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.teacher import Joint, distance
+from simulmt.objective.teacher import Joint, Pretrained, distance
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
@@ -99,3 +99,12 @@ def test_a_finished_run_can_teach(tmp_path, cache):
     student = ["teacher=pretrained", f"teacher.checkpoint={tmp_path / 'student'}"]
     with pytest.raises(UserError, match=r"teacher.checkpoint=.* which writes before"):
         run(tmp_path / "again", cache, *GUIDED, *student)
+
+
+def test_a_teacher_that_is_not_trained_has_no_dropout():
+    student = zoo.model(zoo.options("wait_k"))
+    full = zoo.model(zoo.options("soft"), seed=1, encoder="bidirectional", dropout=0.5)
+    states, whole = (each.encode(batch().source, batch().source_mask) for each in (student, full))
+    expected = distance(states.states, whole.states, batch().source_mask)
+    guidance = Pretrained(full, 0.5).train()(batch(), states, None)
+    torch.testing.assert_close(guidance.total, 0.5 * expected)

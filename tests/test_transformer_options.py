@@ -57,3 +57,15 @@ def test_what_opens_a_sentence_belongs_to_its_first_word(unit):
     arriving = units(made, source[0].tolist())
     parts = [[2, 4, 3], [6], [0]] if unit == "word" else [[2], [4], [3], [6], [0]]
     assert [next(arriving) for _ in parts] == parts
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_what_encoder_and_decoder_return_is_normalised(norm: str) -> None:
+    made = zoo.case(zoo.options("wait_k"), norm=norm).model()
+    source, mask = zoo.sentences(3, 7)
+    encoded = made.encode(source, mask)
+    for states in (encoded.states, made.decode(encoded, source).states):
+        torch.testing.assert_close(states.mean(-1), torch.zeros_like(states[..., 0]))
+        spread = states.std(-1, correction=0)
+        # the norm adds 1e-5 to the variance
+        torch.testing.assert_close(spread, torch.ones_like(spread), rtol=1e-3, atol=0)

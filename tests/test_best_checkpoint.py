@@ -1,0 +1,31 @@
+"""Which validated checkpoint is the best."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from simulmt.training.callbacks import selection
+from small_runs import metrics, run
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.mark.parametrize(
+    ("dal", "expected"),
+    [(2.0, 20), (3.5, 20), (5.0, 20), (1.5, -1.5), (7.0, -3), (1e6, -901), (None, -901)],
+)
+def test_outside_the_range_of_dal_the_nearest_is_the_best(dal, expected):
+    scores = {("paper", "word"): {"BLEU": 20.0, "DAL": SimpleNamespace(value=dal)}}
+    assert selection(scores, (2.0, 5.0), True) == expected
+    assert selection(scores, (2.0, 5.0), False) == expected - 1100
+    assert selection(scores, None, True) == 20
+
+
+def test_a_checkpoint_can_be_the_best_once_the_weights_are_in_force(tmp_path, cache):
+    """They are held for one update and grown over two, so they are not at the first validation."""
+    run(tmp_path, cache, "trainer.max_updates=4", "trainer.validate_every=2", "lambda=0.2")
+    rows = [row for row in metrics(tmp_path) if row["valid/BLEU"]]
+    apart = [float(row["valid/selection"]) - float(row["valid/BLEU"]) for row in rows]
+    assert apart == pytest.approx([-1100, 0])
