@@ -14,7 +14,10 @@ from simulmt.models.eight_bit import FEWEST, round_weights
 from simulmt.ops import eight_bit
 from simulmt.ops.eight_bit import EightBit
 from simulmt.parts.builders import pick_device
+from simulmt.programs.evaluate import evaluate
+from simulmt.programs.serve import serve
 from simulmt.programs.translate import translate
+from simulmt.serve import app
 from small_runs import configuration
 
 try:
@@ -128,3 +131,15 @@ def test_what_cannot_be_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert pick_device("auto").type == "cuda"
     assert {pick_device(choice, "int8").type for choice in ("auto", "cpu")} == {"cpu"}
+
+
+@pytest.mark.parametrize("verb", [serve, translate, evaluate])
+def test_every_program_rounds_the_weights(verb, trained_once, tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("wir gehen .\n")
+    options = {"serve": ["port=0"], "translate": [f"input={tmp_path / 'in.txt'}"], "evaluate": []}
+    monkeypatch.setattr(eight_bit, "_processor", lambda: {"avx2": True, "avx_vnni": False})
+    name, run = verb.__name__, trained_once("mechanism=multi_path")
+    if verb is serve:  # or it would serve for ever
+        monkeypatch.setattr(app, "application", lambda *_: pytest.fail("float32"))
+    with pytest.raises(UserError, match="weights=int8 needs a processor with VNNI"):
+        verb(configuration(name, f"checkpoint={run}", "device=cpu", "weights=int8", *options[name]))

@@ -100,3 +100,11 @@ def test_text_that_is_scored_and_trained_on_is_named(
     without = replace(described, splits={})
     repeated("mine", corpus.splits["valid"], without)
     assert capsys.readouterr().out == ""
+
+
+def test_the_same_sources_with_other_references_are_a_repetition(corpus, subwords, capsys):
+    described = manifest(corpus, subwords)
+    repeated("mine", Split(["Hut"], ["another hat"]), described)
+    assert "mine has the same source text as valid" in capsys.readouterr().out
+    repeated("mine", Split(["Hüte"], ["hat"]), described)
+    assert capsys.readouterr().out == ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from made_up import evaluate_run, make_run, make_scores
 from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.names import run_names
-from simulmt.analysis.tables.points import curve_series
-from simulmt.files.run_directory import SCORES
+from simulmt.analysis.tables.points import by_seed, curve_series
+from simulmt.files.run_directory import PROVENANCE, SCORES, Provenance
 from simulmt.scoring.scores import Scores, Text
 from simulmt.system.disk import read_record, write_json
 
@@ -114,3 +116,21 @@ def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
         "41.0",
         "70.0",
     }
+
+
+@pytest.mark.parametrize("of", ["init_sha256", "teacher_sha256"])
+def test_seeds_of_other_starts_or_teachers_are_other_points(tmp_path: Path, of: str) -> None:
+    for seed, digest in ((1, "a"), (2, "a"), (3, "b")):
+        run = make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, 30, 4)
+        told = Provenance("train.py", "now", None, {}, "host", "cpu", **{of: digest})
+        write_json(run / PROVENANCE, told)
+    groups = by_seed(find_runs(tmp_path).runs)
+    assert [[run.folder for run in group] for group in groups] == [["1", "2"], ["3"]]
+
+
+def test_seeds_of_other_policies_are_other_points(tmp_path: Path) -> None:
+    for seed, name in ((1, "hold_n"), (2, "local_agreement")):
+        run = make_run(tmp_path / f"{seed}", "soft", {"seed": seed}, 30, 9)
+        evaluate_run(run, name, make_scores(28, 4), policy={"name": name, "n": 2})
+    found = [run for run in find_runs(tmp_path).runs if run.policy]
+    assert [len(group) for group in by_seed(found)] == [1, 1]

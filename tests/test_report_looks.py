@@ -64,3 +64,11 @@ def test_a_point_is_off_the_front_if_it_is_worse_by_more_than_its_seeds_are():
         assert front == ([best, other] if on else [best])
     wide = Point(4.0, 50.0, spread=(0.2, 0.6))  # the larger deviation of the two counts
     assert front_points([Series("a", [wide, certain])]) == [wide, certain]
+
+
+def test_a_whisker_is_as_long_as_the_deviation_of_its_axis() -> None:
+    point = Point(3.0, 30.0, "k=1", (0.5, 2.0), runs=("a", "b"))
+    (axes,) = draw_curve([Series("wait_k", [point])], "DAL").axes
+    (whisker,) = [line for line in axes.lines if len(line.get_xdata()) == 5]
+    assert [*whisker.get_xdata()[:2]] == [2.5, 3.5]
+    assert [*whisker.get_ydata()[3:]] == [28, 32]

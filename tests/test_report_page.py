@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from made_up import make_decoded_run, make_instances, make_run
+from made_up import evaluate_run, make_decoded_run, make_instances, make_run, make_scores
 from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
@@ -168,3 +168,13 @@ def test_a_convention_has_its_own_interval(tmp_path):
         float(row[f"{name}_{convention}"]) for name in ("BLEU_low", "BLEU", "BLEU_high")
     )
     assert low <= figure <= high
+
+
+def test_the_ceiling_may_read_in_both_directions_and_is_no_further_decoding(tmp_path: Path) -> None:
+    options = {"model.encoder": "bidirectional", "data.batch_tokens": 4096}
+    soft = make_run(tmp_path / "soft", "soft", options, 40, 9)
+    evaluate_run(soft, "beam4", make_scores(44, 9), beam=4)
+    options = {"model.encoder": "causal", "data.batch_tokens": 2048}
+    make_run(tmp_path / "milk", "milk", options | {"model.average_embedding": True}, 20, 4)
+    runs = find_runs(tmp_path).runs
+    assert {run.folder: offline_bleu(run, runs) for run in runs}["milk"] == 40

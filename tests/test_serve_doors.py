@@ -21,8 +21,8 @@ from simulmt.errors import UserError
 from simulmt.options import construct
 from simulmt.page import FILES
 from simulmt.programs.plain import plain
-from simulmt.programs.serve import ServeOptions
-from simulmt.serve import panes, server
+from simulmt.programs.serve import ServeOptions, serve
+from simulmt.serve import app, panes, server
 from small_runs import ROOT, configuration
 
 
@@ -177,3 +177,17 @@ def test_bad_options_are_refused_in_one_line(run):
         ]:
             with pytest.raises(UserError, match=re.escape(why)):
                 serve(configuration("serve", *words))
+
+
+def test_each_pane_has_its_own_dials(trained_once, monkeypatch):
+    run, panes = trained_once("mechanism=multi_path"), []
+
+    def leave(sessions, *_):
+        panes.extend(sessions.panes)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "application", leave)
+    options = [f"checkpoint={run}", "port=0", "++dial.k=2", "++dial2.k=5"]
+    with pytest.raises(KeyboardInterrupt):
+        serve(configuration("serve", *options))
+    assert [dict(pane.dials) for pane in panes] == [{"k": 2}, {"k": 5}]

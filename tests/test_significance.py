@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from made_up import make_decoded_run, make_instances
+from made_up import OWN, evaluate_run, make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.intervals import Resampled, middle
@@ -24,6 +24,9 @@ from simulmt.analysis.tables.significance import (
     quality_at,
 )
 from simulmt.decoding.instance import Instance
+from simulmt.files.instances import write_instances
+from simulmt.files.run_directory import INSTANCES
+from simulmt.scoring.score import score
 
 DALS = [2, 3, 4, 5, 6]
 SAMPLES = 99
@@ -203,3 +206,15 @@ def test_lines_with_other_references_are_not_tested() -> None:
     for other, count in (("A B", 1), ("A C", 0)):
         found = matched_pairs([run("a-2", "A B"), run("b-3", other)], lines, [])
         assert len(found) == count
+
+
+def test_two_decodings_of_the_same_models_draw_the_same_seeds(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        log = make_instances(0.1 * seed, 3)
+        options = {"mechanism.k": 3, "seed": seed}
+        run = make_decoded_run(tmp_path / f"{seed}", "wait_k", options, log)
+        place = evaluate_run(run, "again", score(log, None, OWN), policy={"name": "hold_n", "n": 2})
+        write_instances(place / INSTANCES, log)
+    report({"runs": tmp_path, **QUICK})
+    (row,) = rows(tmp_path / "significance.csv")
+    assert (row["difference_low"], row["difference_high"]) == ("0.0", "0.0")

@@ -318,3 +318,17 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused(lambda f: (f / "config.json").write_text("[1]"), "absent or corrupt")
     refused(lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "not a safetensors")
     refused(lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9), "not a SentencePiece model")
+
+
+def test_a_file_is_not_already_translated_by_another_decision(trained_once, tmp_path):
+    (tmp_path / "in.txt").write_text("der Mann schläft .\n", encoding="utf-8")
+    run, other = trained_once("mechanism=wait_k"), trained_once("mechanism=multi_path")
+    asked = [f"input={tmp_path / 'in.txt'}", f"output={tmp_path / 'out.txt'}", "device=cpu"]
+    translate(configuration("translate", f"checkpoint={run}", *asked))
+    for place, changed, named in (
+        (run, ["++dial.k=1"], "dial"),
+        (run, ["policy=retranslation"], "policy"),
+        (other, [], "model"),
+    ):
+        with pytest.raises(UserError, match=f"was written with {named}=.*, not {named}="):
+            translate(configuration("translate", f"checkpoint={place}", *asked, *changed))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from simulmt.data.subwords import Subwords
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
+from simulmt.parts.configuration import Setup
+from simulmt.saved import checkpoint
 from small_runs import LONGER
 
 
@@ -66,3 +70,17 @@ def test_translating_needs_no_hydra_and_only_training_needs_lightning():
     command = [sys.executable, "-c", WHAT_IS_LOADED]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\nset()\n"
+
+
+def test_the_digest_of_a_model_is_of_all_that_decides_its_words(trained_once):
+    trained = checkpoint.load(trained_once("mechanism=wait_k"))
+    name = max(trained.weights)
+    config = {**trained.config, "mechanism": {**trained.config["mechanism"], "k": 9}}
+    other = Subwords.train([f"{n} other words" for n in range(200)], 40)
+    changed = [
+        replace(trained, weights={**trained.weights, name: trained.weights[name] + 1}),
+        replace(trained, config=config, setup=Setup.of(config)),
+        replace(trained, subwords=other),
+    ]
+    assert len({one.digest for one in (trained, *changed)}) == 4
+    assert replace(trained, path=trained.home).digest == trained.digest

@@ -11,7 +11,7 @@ from simulmt.latency import ADDED
 from simulmt.options import Config, Natural, OneOrMany, Positive, Range, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
-MOST_RESAMPLES = 10_000
+MOST_RESAMPLES = 50_000
 """The limit of `resamples`."""
 
 

@@ -89,7 +89,7 @@ class Trained:
         state = hashlib.sha256()
         for name, value in sorted(self.weights.items()):
             state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
+            state.update(value.reshape(-1).contiguous().view(torch.uint8).numpy().data)
         parts = [self.setup.model, self.setup.mechanism]
         return digest([parts, self.subwords.digest, state.hexdigest()])
 

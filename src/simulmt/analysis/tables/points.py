@@ -121,7 +121,8 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     for run in runs:
         seed = str(run.options.get("seed"))
         policy = sorted((name, str(value)) for name, value in run.policy.items())
-        start = run.provenance and run.provenance.init_sha256
+        told = run.provenance
+        start = told and (told.init_sha256, told.teacher_sha256)
         key = (effective_options(run) - {("seed", seed)}, start, *policy, *run.dials())
         groups.setdefault((key, times[key, seed]), []).append(run)
         times[key, seed] += 1
