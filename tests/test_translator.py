@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from simulmt.data.subwords import Subwords
 from simulmt.files.instances import read_instances
@@ -81,6 +82,7 @@ def test_the_digest_of_a_model_is_of_all_that_decides_its_words(trained_once):
         replace(trained, weights={**trained.weights, name: trained.weights[name] + 1}),
         replace(trained, config=config, setup=Setup.of(config)),
         replace(trained, subwords=other),
+        *(replace(trained, weights={name: torch.tensor(gain)}) for gain in (1.0, 2.0)),
     ]
-    assert len({one.digest for one in (trained, *changed)}) == 4
+    assert len({one.digest for one in (trained, *changed)}) == 6
     assert replace(trained, path=trained.home).digest == trained.digest
