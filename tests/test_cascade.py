@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -282,6 +284,19 @@ def test_a_faulty_line_is_skipped_with_its_number_and_the_session_goes_on(
     found = [json.loads(text) for text in output.getvalue().splitlines()]
     assert "".join(each["text"] for each in found) == " WORD0 WORD1", "the end of input is final"
     assert [each["is_final"] for each in found] == [False, False, True]
+
+
+def test_every_line_is_flushed_before_the_next_is_read(tmp_path: Path) -> None:
+    sizes = [0]
+
+    def lines() -> Iterator[bytes]:
+        for n in range(3):
+            yield json.dumps(asdict(StageLine(n, f"word{n}", is_final=n == 2))).encode()
+            sizes.append(os.fstat(output.fileno()).st_size)
+
+    with (tmp_path / "output").open("w", encoding="utf-8") as output:
+        translate_lines(Cascade(Echo(), pytest.fail), lines(), output, pytest.fail)
+    assert sizes == sorted({*sizes})
 
 
 def test_a_translation_is_a_source_again() -> None:

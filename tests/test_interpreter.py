@@ -143,6 +143,20 @@ def test_a_sentence_that_just_fits_is_one_line(output):
     assert text_of(output) == "A B C D\nE\n"
 
 
+@pytest.mark.parametrize("prints", [print_translation, print_events])
+def test_every_word_is_flushed_before_the_next_is_read(prints, output):
+    sizes = [0]
+
+    def words() -> Iterator[str]:
+        for word in ("a", "b", END):
+            yield word
+            sizes.append(os.fstat(output.fileno()).st_size)
+
+    prints(interpret(Echo(), words(), pytest.fail), output)
+    assert sizes == sorted({*sizes})
+    assert sizes[-1] == len(text_of(output))
+
+
 def test_actions_tell_every_word(output):
     print_events(interpret(Echo(), ["a", "b", END, "c", END], pytest.fail), output)
     events = [json.loads(line) for line in text_of(output).splitlines()]
