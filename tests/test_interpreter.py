@@ -145,7 +145,7 @@ def test_a_sentence_that_just_fits_is_one_line(output):
 
 @pytest.mark.parametrize("prints", [print_translation, print_events])
 def test_every_word_is_flushed_before_the_next_is_read(prints, output):
-    sizes = [0]
+    sizes = list[int]()
 
     def words() -> Iterator[str]:
         for word in ("a", "b", END):
