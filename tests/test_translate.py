@@ -14,6 +14,7 @@ import pytest
 
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import LAST, tested_checkpoint
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.export import export
 from simulmt.programs.translate import translate
@@ -290,6 +291,15 @@ def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys
     assert words["DAL"].form() in (elsewhere / "README.md").read_text()
     with pytest.raises(UserError, match="is not empty"):
         export(configuration("export", f"checkpoint={any_run}", f"to={elsewhere}"))
+
+
+def test_only_the_checkpoint_that_was_tested_has_the_scores_of_the_test(any_run, tmp_path, capsys):
+    untested, tested = any_run / LAST, tested_checkpoint(any_run)
+    for place, scored in ((untested, False), (tested, True)):
+        to = tmp_path / place.stem
+        export(configuration("export", f"checkpoint={place}", f"to={to}"))
+        assert (to / "scores.json").exists() is scored
+        assert ("no test scores" in capsys.readouterr().out) is not scored
 
 
 def spoil_config(folder: Path, group: str, **options: object) -> None:
