@@ -119,6 +119,21 @@ def test_the_usual_beam_is_written(beam, written, subwords, tmp_path):
     assert config["num_beams"] == written
 
 
+@pytest.mark.parametrize(
+    ("config", "generation", "beam"), [(4, 6, 6), (4, None, 4), (None, 6, 6), (None, None, None)]
+)
+def test_the_usual_beam_is_that_of_the_generation_config(
+    config, generation, beam, subwords, tmp_path
+):
+    folder = tmp_path / "folder"
+    out.write(made(subwords, **MODELS["relu"]), folder)
+    for name, beams in (("config.json", config), ("generation_config.json", generation)):
+        fields = json.loads((folder / name).read_text())
+        own = {} if beams is None else {"num_beams": beams}
+        (folder / name).write_text(json.dumps({**fields, "num_beams": None} | own))
+    assert marian.read(folder).setup.decoding["beam"] == beam
+
+
 def test_an_imported_model_goes_back(tmp_path):
     folder = write_folder(tmp_path / "folder", codes=CODES, half=True)
     exported.write(marian.read(folder, "fra"), tmp_path / "here", {})
