@@ -15,6 +15,7 @@ from simulmt.programs import line_job
 from simulmt.programs.distil import RECORD, distil
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 from simulmt.scoring.split_decoder import SplitDecoder
 from small_runs import SMALL, configuration, killed
 
@@ -179,9 +180,32 @@ def test_files_of_the_user_stay(whole, tmp_path, work, monkeypatch):
     assert files() == mine | {"train.en": (whole / "train.en").read_text()}
 
 
-def test_another_command_is_rejected(whole, tmp_path, work):
-    with pytest.raises(UserError, match=r"beam=2, not beam=3"):
-        work(whole, "beam=3")
+@pytest.mark.parametrize(
+    ("overrides", "changed"),
+    [
+        ("beam=3", "beam=2, not beam=3"),
+        ("length_penalty=0.25", "length_penalty=0.6, not length_penalty=0.25"),
+        ("batch_tokens=99", "batch_tokens=.*, not batch_tokens=99"),
+        ("block=3", "block=16, not block=3"),
+        ("kind=monotonic", "kind=sequence, k=None, not kind=monotonic, k=7"),
+        ("references=true", "references=None, not references=[0-9a-f]{64}:"),
+        ("source=other", "pairs=120, source=.*, not pairs=1, source="),
+    ],
+)
+def test_another_command_is_rejected(overrides, changed, whole, tmp_path, work, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("other").write_text("der Mann schläft .\n", encoding="utf-8")
+    with pytest.raises(UserError, match=changed):
+        work(whole, overrides)
+
+
+def test_another_teacher_is_rejected(whole, work, monkeypatch):
+    monkeypatch.setattr(Trained, "digest", "another")
+    with pytest.raises(UserError, match="written with teacher=[0-9a-f]{64}, not teacher=another"):
+        work(whole)
+
+
+def test_a_folder_of_something_else_is_rejected(tmp_path, work):
     (tmp_path / "corpus" / "mine").mkdir(parents=True)
     with pytest.raises(UserError, match="corpus was not written by simulmt"):
         work(tmp_path / "corpus")
