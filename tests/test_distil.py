@@ -201,7 +201,7 @@ def test_another_command_is_rejected(overrides, changed, whole, tmp_path, work, 
 
 def test_another_teacher_is_rejected(whole, work, monkeypatch):
     monkeypatch.setattr(Trained, "digest", "another")
-    with pytest.raises(UserError, match="written with teacher=[0-9a-f]{64}, not teacher=another"):
+    with pytest.raises(UserError, match=r"written with teacher=[0-9a-f]{64}, not teacher=another"):
         work(whole)
 
 
