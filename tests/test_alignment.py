@@ -32,6 +32,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.forced import force, stops, strongest, word_weights
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
+from simulmt.programs import align as program
 from simulmt.programs.align import align
 from simulmt.scoring.scores import Figures
 from simulmt.system.disk import read_record
@@ -266,6 +267,21 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
     data = ["data=verbfinal", "data.train=3", "data.valid=0", "data.test=5"]
     align(configuration("align", *data, f"to={tmp_path / 'preset'}"))
     assert len((tmp_path / "preset").read_text().splitlines()) == 5
+
+
+def test_a_split_is_aligned_together_with_the_training_text(tmp_path, monkeypatch):
+    given = list[tuple[int, int, int]]()
+
+    def aligned(sources, targets, _, wanted):
+        given.append((len(sources), len(targets), wanted))
+        return [frozenset()] * wanted
+
+    monkeypatch.setattr(program, "align_text", aligned)
+    monkeypatch.setattr(program, "check_installed", lambda: None)
+    data = ["data=verbfinal", "data.train=3", "data.valid=0", "data.test=5"]
+    for split in ("test", "train"):
+        align(configuration("align", *data, f"to={tmp_path / 'links'}", f"split={split}"))
+    assert given == [(8, 8, 5), (3, 3, 3)]
 
 
 def test_the_program_measures_links_that_it_made_or_was_given(diagonal, tmp_path, capsys):

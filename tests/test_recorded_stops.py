@@ -86,6 +86,15 @@ def test_stops_are_the_last_subwords_of_words(trained_once):
         stops_of("here", subwords, recorded([1, 1]), "a b", "a b c")
 
 
+def test_a_stop_is_within_the_source(trained_once):
+    """A word that needs no source has read one word, and one that needs more than all has all."""
+    subwords = checkpoint.load(trained_once()).subwords
+    none, one, two, three = (
+        stops_of("here", subwords, recorded([read]), "der Mann", "man") for read in range(4)
+    )
+    assert none == one != two == three
+
+
 def lists(path, change=lambda rows: rows):
     """A file of the grammar's own delays of the training pairs of `SMALL`."""
     split = verbfinal(1, 300, 9, 11).splits["train"]

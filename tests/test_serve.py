@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from simulmt.programs.serve import examples, policy_offers
 from simulmt.saved import checkpoint, exported
 from simulmt.serve import panes as serve_panes
 from simulmt.serve import sessions as serve_sessions
+from simulmt.serve.messages import PaneStep, Setting, Written
 from simulmt.serve.models import Served
 from simulmt.serve.sessions import Session
 
@@ -249,3 +251,16 @@ def test_a_policy_that_exits_when_it_is_chosen_leaves_the_panes_as_they_were(cli
         client.say("panes", panes=[setting("hold_n", n=0)])
         assert "raised SystemExit(3)" in client.get()["text"]
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+
+
+def test_a_word_that_stays_keeps_the_delay_at_which_it_was_written():
+    """Also of a policy that takes words back."""
+    draft = SimpleNamespace(revises=True, reset=lambda: None, decided=lambda: [])
+    pane = serve_panes.SentencePane(Setting(), draft)
+    draft.words_read, draft.shown = ["x"], ["a", "b"]
+    assert pane.follow(ended=False) == PaneStep(0, (Written("a", 1), Written("b", 1)))
+    draft.words_read, draft.shown = ["x", "y"], ["a", "c", "d"]
+    assert pane.follow(ended=False) == PaneStep(1, (Written("c", 2), Written("d", 2)))
+    draft.words_read, draft.words_written = ["x", "y", "z"], ["a", "c"]
+    assert pane.follow(ended=True) == PaneStep(2)
+    assert pane.delays == [1, 2]
