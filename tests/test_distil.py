@@ -265,6 +265,15 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, loa
     assert f"{empty} translations are empty" in said
 
 
+def test_a_sentence_of_exactly_the_limit_is_translated(teacher):
+    trained, line = checkpoint.load(teacher), "der Mann schläft ."
+    size = len(trained.subwords.encode_source(line)) + 1  # with EOS
+    model = trained.build()
+    for longest, kept in ((size - 1, False), (size, True)):
+        translate = LineTranslator(model, trained.subwords, Search(1), 600, longest)
+        assert bool(translate([line])[0]) is kept
+
+
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [
