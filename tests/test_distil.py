@@ -270,7 +270,7 @@ def test_a_sentence_of_exactly_the_limit_is_translated(teacher):
     size = len(trained.subwords.encode_source(line)) + 1  # with EOS
     model = trained.build()
     for longest, kept in ((size - 1, False), (size, True)):
-        translate = LineTranslator(model, trained.subwords, Search(1), 600, longest)
+        translate = LineTranslator(model, trained.subwords, Search(1, 0), 600, longest)
         assert bool(translate([line])[0]) is kept
 
 
