@@ -37,3 +37,9 @@ def test_a_checkpoint_can_be_the_best_once_the_weights_are_in_force(tmp_path, ca
     assert {float(row["valid/BLEU"]) for row in rows} == {0}
     assert [float(row["valid/selection"]) for row in rows] == [-1100, 0, 0], "no early end at 4"
     assert torch.load(tmp_path / BEST, weights_only=True)["global_step"] == 4
+
+
+def test_validations_count_updates_whatever_the_batches_of_one(tmp_path, cache):
+    options = ["trainer.max_updates=4", "trainer.validate_every=2", "trainer.accumulate=2"]
+    run(tmp_path, cache, *options)
+    assert [row["step"] for row in metrics(tmp_path) if row["valid/BLEU"]] == ["1", "3"]
