@@ -195,6 +195,11 @@ def test_a_lowercased_line_is_normalised():
     assert [*split.sources] == [normalise("h\u0331asan w\u030aa")] != ["h\u0331asan w\u030aa"]
 
 
+def test_a_sentence_has_20_words_and_a_mark_or_40():
+    words = ["a"] * 18 + ["b."] + ["c"] * 5 + ["d."] + ["e"] * 19 + ["f."] + ["g"] * 41
+    assert [len(sentence) for sentence in at_punctuation(words)] == [25, 20, 40, 1]
+
+
 def test_documents_of_characters_end_at_their_own_marks_and_as_in_a_file(tmp_path):
     lines = ["あ" * 24 + "。", "い" * 21 + "？", "う" * 5]
     text = "".join(lines)

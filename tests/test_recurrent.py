@@ -10,6 +10,7 @@ import yaml
 from torch import Tensor
 
 import zoo
+from simulmt.laws.small import SMALL
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
 from simulmt.models.vocabulary import Vocabulary
@@ -37,6 +38,19 @@ def parameters(name: str, mechanism: str, vocabulary: int, **overrides: Any) -> 
 def lstm(inputs: int, d: int) -> int:
     """Four gates: input and recurrent weights, a gain and a bias for each unit."""
     return 4 * (inputs * d + d * d + 2 * d)
+
+
+@pytest.mark.parametrize("kind", ["rnmt_plus", "luong"])
+def test_what_a_clock_sees_of_a_side_has_a_scale_of_one(kind: str) -> None:
+    torch.manual_seed(0)
+    made = SMALL[kind](mechanism=build_mechanism(zoo.options("wait_info")))
+    tokens, start = torch.arange(1, made.vocabulary.size)[None], torch.zeros(1, dtype=torch.long)
+    tables = {"source": made.source_embedding, "target": made.target_embedding}
+    for side, table in tables.items():
+        seen = made.embedded(tokens, start, side)
+        torch.testing.assert_close(seen / seen.norm(), table(tokens) / table(tokens).norm())
+        # of some hundred draws: their deviation has a standard error of 1 / sqrt(2 n)
+        assert abs(seen.std() - 1) < 4 / (2 * seen.numel()) ** 0.5
 
 
 def test_the_size_of_the_milk_paper() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from simulmt.errors import UserError
+from simulmt.files import run_directory
 from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import LAST, tested_checkpoint
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.export import export
 from simulmt.programs.translate import translate
@@ -294,7 +294,7 @@ def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys
 
 
 def test_only_the_checkpoint_that_was_tested_has_the_scores_of_the_test(any_run, tmp_path, capsys):
-    untested, tested = any_run / LAST, tested_checkpoint(any_run)
+    untested, tested = any_run / run_directory.LAST, run_directory.tested_checkpoint(any_run)
     for place, scored in ((untested, False), (tested, True)):
         to = tmp_path / place.stem
         export(configuration("export", f"checkpoint={place}", f"to={to}"))
