@@ -70,8 +70,8 @@ def metrics(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def assert_same_scores(folder: Path) -> None:
-    again = folder / "evaluation" / "test-best"
+def assert_same_scores(folder: Path, checkpoint: str = "best") -> None:
+    again = folder / "evaluation" / f"test-{checkpoint}"
     for one, other in (("test_scores.json", "scores.json"), ("instances.log", "instances.log")):
         assert (again / other).read_bytes() == (folder / one).read_bytes()
 

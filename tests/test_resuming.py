@@ -11,9 +11,10 @@ import torch
 
 from simulmt.errors import UserError
 from simulmt.files.run_directory import step_checkpoints
+from simulmt.programs.evaluate import evaluate
 from simulmt.training.callbacks import Patience
 from simulmt.training.resume import make_room, remedy
-from small_runs import LONGER, metrics, run, weights
+from small_runs import LONGER, assert_same_scores, configuration, metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -74,6 +75,12 @@ def test_the_average_is_that_of_the_last_checkpoints(averaged):
     parts = [weights(averaged, f"step-000000{step}.ckpt") for step in (3, 6)]
     for name, value in weights(averaged, "average.ckpt").items():
         torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
+
+
+def test_the_average_is_what_is_tested(averaged, tmp_path):
+    copy = shutil.copytree(averaged, tmp_path / "copy")
+    evaluate(configuration("evaluate", f"checkpoint={copy}", "device=cpu"))
+    assert_same_scores(copy, "average")
 
 
 def test_a_run_that_goes_back_keeps_no_later_checkpoint(averaged, tmp_path):
