@@ -303,3 +303,18 @@ def test_a_sweep_that_cannot_end_has_failed(error, status, tmp_path, monkeypatch
     with pytest.raises(SystemExit) as ended:
         SweepEnd().on_multirun_end(config)
     assert ended.value.code == status
+
+
+@pytest.mark.parametrize(
+    ("validations", "expected"),
+    [
+        (["-1080", "30.5", "nan", "29"], 30.5),
+        (["inf", "12"], 12),
+        (["nan"], -10_000),
+        ([], -10_000),
+    ],
+)
+def test_a_search_gets_the_best_validation_of_a_run(tmp_path, validations, expected):
+    rows = "".join(f"{step},{value}\n9,\n" for step, value in enumerate(validations))
+    (tmp_path / "metrics.csv").write_text(f"step,valid/selection\n{rows}")
+    assert sweep.value(tmp_path) == expected

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.files import run_directory
 from simulmt.files.instances import read_instances
@@ -307,6 +308,22 @@ def spoil_config(folder: Path, group: str, **options: object) -> None:
     described = json.loads(path.read_text())
     described["config"][group] |= options
     path.write_text(json.dumps(described))
+
+
+def test_a_change_of_any_part_of_an_exported_model_is_noticed(given_away, tmp_path):
+    subwords = Subwords.train([f"{n} other words" for n in range(200)], 40)
+    changes = {
+        "config.json": lambda content: content.replace(b'"seed": 1', b'"seed": 2'),
+        "subwords.model": lambda _: subwords.files["subwords.model"],
+        "model.safetensors": lambda content: content[:-4] + bytes([content[-4] ^ 1]) + content[-3:],
+    }
+    for name, change in changes.items():
+        folder = Path(shutil.copytree(given_away, tmp_path / name))
+        before = (folder / name).read_bytes()
+        (folder / name).write_bytes(change(before))
+        assert (folder / name).read_bytes() != before
+        with pytest.raises(UserError, match=f"{name} is corrupt or was changed: export .* again"):
+            Translator.load(folder)
 
 
 def test_what_strangers_might_send_is_refused(given_away, tmp_path):
