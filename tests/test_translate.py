@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.files import run_directory
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.export import export
@@ -45,13 +43,6 @@ def any_run(request, finished, trained_once, tmp_path_factory) -> Path:
         return finished
     run = trained_once(*LONGER, "mechanism=soft", "decoding.beam=1")
     return copy_of(run, tmp_path_factory)
-
-
-@pytest.fixture
-def given_away(finished, tmp_path) -> Path:
-    folder = tmp_path / "given_away"
-    export(configuration("export", f"checkpoint={finished}", f"to={folder}"))
-    return folder
 
 
 def say(capsys, *overrides: str) -> str:
@@ -292,59 +283,6 @@ def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys
     assert words["DAL"].form() in (elsewhere / "README.md").read_text()
     with pytest.raises(UserError, match="is not empty"):
         export(configuration("export", f"checkpoint={any_run}", f"to={elsewhere}"))
-
-
-def test_only_the_checkpoint_that_was_tested_has_the_scores_of_the_test(any_run, tmp_path, capsys):
-    untested, tested = any_run / run_directory.LAST, run_directory.tested_checkpoint(any_run)
-    for place, scored in ((untested, False), (tested, True)):
-        to = tmp_path / place.stem
-        export(configuration("export", f"checkpoint={place}", f"to={to}"))
-        assert (to / "scores.json").exists() is scored
-        assert ("no test scores" in capsys.readouterr().out) is not scored
-
-
-def spoil_config(folder: Path, group: str, **options: object) -> None:
-    path = folder / "config.json"
-    described = json.loads(path.read_text())
-    described["config"][group] |= options
-    path.write_text(json.dumps(described))
-
-
-def test_a_change_of_any_part_of_an_exported_model_is_noticed(given_away, tmp_path):
-    subwords = Subwords.train([f"{n} other words" for n in range(200)], 40)
-    changes = {
-        "config.json": lambda content: content.replace(b'"seed": 1', b'"seed": 2'),
-        "subwords.model": lambda _: subwords.files["subwords.model"],
-        "model.safetensors": lambda content: content[:-4] + bytes([content[-4] ^ 1]) + content[-3:],
-    }
-    for name, change in changes.items():
-        folder = Path(shutil.copytree(given_away, tmp_path / name))
-        before = (folder / name).read_bytes()
-        (folder / name).write_bytes(change(before))
-        assert (folder / name).read_bytes() != before
-        with pytest.raises(UserError, match=f"{name} is corrupt or was changed: export .* again"):
-            Translator.load(folder)
-
-
-def test_what_strangers_might_send_is_refused(given_away, tmp_path):
-    def refused(spoil, message: str) -> None:
-        folder = tmp_path / "spoilt"
-        shutil.copytree(given_away, folder)
-        described = json.loads((folder / "config.json").read_text())
-        del described["sha256"]  # strangers may
-        (folder / "config.json").write_text(json.dumps(described))
-        spoil(folder)
-        with pytest.raises(UserError, match=message):
-            Translator.load(folder)
-        shutil.rmtree(folder)
-
-    refused(lambda f: spoil_config(f, "model", name="os.system"), "choose one of")
-    refused(lambda f: spoil_config(f, "model", _target_="os.system"), "no option _target_")
-    refused(lambda f: spoil_config(f, "model", dim=2**16), "model|size mismatch")
-    refused(lambda f: spoil_config(f, "model", dim=2**40), "model.dim is .* 100000")
-    refused(lambda f: (f / "config.json").write_text("[1]"), "absent or corrupt")
-    refused(lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "not a safetensors")
-    refused(lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9), "not a SentencePiece model")
 
 
 def test_a_file_is_not_already_translated_by_another_decision(trained_once, tmp_path):

@@ -52,6 +52,7 @@ def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
 InOrder = pydantic.AfterValidator(_in_order)
 """Of two numbers: the first is not above the second."""
 Range: TypeAlias = Annotated[tuple[Finite, Finite], InOrder]
+"""The least and the greatest value."""
 
 
 def _listed(value: object) -> object:
