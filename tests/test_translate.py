@@ -24,8 +24,6 @@ from test_picture import data_of
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-EMPTY = {"config": {}, "manifest": {}, "needs": {}}
-
 
 def copy_of(run: Path, tmp_path_factory) -> Path:
     return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
