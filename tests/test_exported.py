@@ -28,7 +28,9 @@ def given_away(run, tmp_path) -> Path:
     return folder
 
 
-def test_only_the_checkpoint_that_was_tested_has_the_scores_of_the_test(run, tmp_path, capsys):
+@pytest.mark.parametrize("chosen", [["mechanism=mma_il"], ["mechanism=soft", "decoding.beam=1"]])
+def test_only_the_tested_checkpoint_has_the_scores(chosen, trained_once, tmp_path, capsys):
+    run = trained_once(*LONGER, *chosen)
     untested, tested = run / run_directory.LAST, run_directory.tested_checkpoint(run)
     for place, scored in ((untested, False), (tested, True)):
         to = tmp_path / place.stem
