@@ -131,6 +131,7 @@ def test_resuming_with_other_settings_is_an_error(lengths):
         (loader(lengths[1:] * 2, seed=1), state),
         (loader(lengths, seed=1), {"epoch": 0}),
         (loader(lengths.flip(0), seed=1), state),
+        (loader(lengths, seed=1), {**state, "tokens": TOKENS - 1}),
     ):
         with pytest.raises(UserError, match="resume"):
             other.load_state_dict(given)

@@ -53,6 +53,7 @@ class BucketBatches:
         self._seed, self._world_size, self._rank = seed, world_size, rank
         self._steps = -(-len(self._batches(0)) // (world_size * multiple)) * multiple
         self.settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
+        self.settings["tokens"] = tokens  # others may give as many steps
         self.settings["lengths"] = zlib.crc32(lengths.numpy().tobytes())  # of windows, too
 
     def __len__(self) -> int:
