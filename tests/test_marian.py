@@ -12,6 +12,7 @@ pytest.importorskip(
     "transformers", reason="transformers, which these tests compare with, is absent"
 )
 
+import zoo
 from marian_models import AWKWARD, CODES, SPLIT, theirs, write_folder
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
@@ -20,12 +21,14 @@ from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.search import Search
+from simulmt.decoding.policies import WaitK
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
 from simulmt.programs.export import import_model
 from simulmt.saved.marian import folder as marian
-from simulmt.scoring.split_decoder import write_down
+from simulmt.scoring.history_decoder import decode_after
+from simulmt.scoring.split_decoder import SplitDecoder, write_down
 from small_runs import configuration
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -206,3 +209,13 @@ def test_what_is_known_is_printed(plain, tmp_path, capsys):
     assert {path.name for path in (tmp_path / "to").iterdir()} == {
         "README.md", "config.json", "model.safetensors", "source.spm", "special_ids.json",
         "target.spm", "vocab.json"}  # fmt: skip
+
+
+def test_an_empty_context_changes_nothing_if_subwords_make_two_words_of_one(tmp_path, monkeypatch):
+    zoo.limit_length(monkeypatch, lambda read: read + 4)
+    subwords = marian.read(write_folder(tmp_path / "folder")).subwords
+    split = Split(["Mann a\u00b4b Mann ist Mann"], [""])
+    options = {"history": 40, "encoder": "causal", "vocabulary": subwords.vocabulary}
+    model = zoo.model(zoo.options("soft"), 2, **options)
+    decoder = SplitDecoder(split, subwords, 500, GREEDY, WaitK(k=2))
+    assert decode_after(model, decoder, [[]]) == decoder(model)
