@@ -20,7 +20,7 @@ from simulmt.attention.spans.span import PlainSpan
 from simulmt.decoding.policies import WaitK
 from simulmt.errors import UserError
 from simulmt.laws import Case, VacuousError, check, hold, of_attention
-from simulmt.laws.of_training import training_is_hard_decoding
+from simulmt.laws.of_training import padding_changes_nothing, training_is_hard_decoding
 from simulmt.laws.small import SMALL
 
 MINE = {"transformer": SMALL["transformer"]}
@@ -81,6 +81,44 @@ class HastyHeads(MonotonicHeads):
         return stand._replace(position=(stand.position - 1).clamp(min=1))
 
 
+class PairHeads(MonotonicHeads):
+    """Carries two tensors between two steps of inference."""
+
+    def initial_position(self, memory: Memory) -> tuple[Tensor, Tensor]:
+        nowhere = super().initial_position(memory)
+        return nowhere, nowhere[:, 0]
+
+    def step(self, query: Tensor, memory: Memory, state: tuple[Tensor, Tensor]) -> Stand:
+        stand = super().step(query, memory, state[0])
+        return stand._replace(state=(stand.state, state[1] + 1))
+
+
+class SummedLoss(MonotonicHeads):
+    """One number for all sentences."""
+
+    def plan(self, query: Tensor, memory: Memory, state: Tensor, moment: Moment) -> Plan:
+        found = super().plan(query, memory, state, moment)
+        return found._replace(losses={"odds": self.loss(found.alignment.logit, moment)})
+
+    def loss(self, logit: Tensor, moment: Moment) -> Tensor:
+        return logit.clamp(-1, 1).sum()
+
+
+class PaddedLoss(SummedLoss):
+    """Counts padding."""
+
+    def loss(self, logit: Tensor, moment: Moment) -> Tensor:
+        return logit.clamp(-1, 1)[..., 0].sum((1, 2))
+
+
+class MixedLoss(SummedLoss):
+    """Depends on the other sentences."""
+
+    def loss(self, logit: Tensor, moment: Moment) -> Tensor:
+        first = logit.clamp(-1, 1)[..., 0, 0].sum(1)
+        return first - first.mean()
+
+
 @dataclass(frozen=True)
 class Learned(Monotonic):
     """Some kind of learned heads."""
@@ -90,15 +128,20 @@ class Learned(Monotonic):
     mass_preservation: bool = True
     kind: type[MonotonicHeads] = Heads
 
+    @property
+    def losses(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("odds",) * issubclass(self.kind, SummedLoss)
+
     def build(
         self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]
     ) -> MonotonicHeads:
         return self.kind(self, score(dim, heads), heads)
 
 
-def test_a_right_mechanism_is_held_quietly(capfd):
+@pytest.mark.parametrize("right", [CatchUp(), Learned(kind=PairHeads)], ids=["clock", "heads"])
+def test_a_right_mechanism_is_held_quietly(right, capfd):
     before = torch.get_rng_state()
-    hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), MINE)
+    hold(Mechanism(right, Lookback(), name="catch_up"), MINE)
     assert capfd.readouterr() == ("", "")
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -128,6 +171,26 @@ def test_the_example_of_a_package_is_held(monkeypatch):
 def test_a_wrong_mechanism_breaks_a_law(wrong, law):
     with pytest.raises(AssertionError, match=rf"mechanism=mechanism on transformer .*{law}: "):
         hold(wrong, MINE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (SummedLoss, r"The loss odds of 4 sentences has the shape \(\), not \(4,\)\."),
+        (PaddedLoss, "The loss odds differs with more padding"),
+        (MixedLoss, "The loss odds differs in a smaller batch"),
+    ],
+)
+def test_a_loss_is_a_number_of_each_sentence_alone(wrong, said):
+    case = Case(Mechanism(Learned(kind=wrong), Lookback()), SMALL["transformer"])
+    with pytest.raises(AssertionError, match=said):
+        check(padding_changes_nothing, case, "transformer")
+
+
+def test_an_error_of_a_mechanism_names_the_law(monkeypatch):
+    monkeypatch.setattr(CatchUp, "wanted", lambda self, step: step[9])
+    with pytest.raises(AssertionError, match=r"catch_up on transformer .*\nIndexError: "):
+        hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), MINE)
 
 
 def test_a_broken_law_is_told_with_its_size_and_one_that_says_nothing_is_an_error():

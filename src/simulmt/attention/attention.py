@@ -223,7 +223,6 @@ class Attention(nn.Module):
         before = state if isinstance(state, Standing) else None
         own = state if before is None else before.state
         own = self.schedule.initial_position(memory) if own is None else own
-        assert isinstance(own, Tensor), "positions of heads"
         stand = self.schedule.step(query, memory, own)
         return stand if moves is None else standing(stand, before, moves)
 

@@ -17,8 +17,8 @@ class Moment(NamedTuple):
     """A random number in [0, 1) for each sentence, the same in all layers. The draw depends on
     seed, update and sentence alone, so it is the same on one rank as on many."""
     lengths: Int[Tensor, "B"] | None = None
-    """Target tokens of each sentence, EOS included, for losses of clocks and schedules. None if no
-    target is padded."""
+    """Target tokens of each sentence, EOS included, for losses of clocks and schedules. None where
+    no losses are wanted."""
 
     @property
     def share(self) -> float:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
@@ -50,12 +50,19 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
         """
 
     @abstractmethod
-    def initial_position(self, memory: Memory) -> Int[Tensor, "B #H"]:
-        """The state before the first target step of inference."""
+    def initial_position(self, memory: Memory) -> State:
+        """The state before the first target step of inference, such as the positions of heads."""
 
     @abstractmethod
-    def step(self, query: Queries, memory: Memory, state: Int[Tensor, "B #H"]) -> Stand:
-        """Decide one target step of inference from the part of the source that has been read."""
+    def step(self, query: Queries, memory: Memory, state: Any) -> Stand:
+        """Decide one target step of inference from the part of the source that has been read.
+
+        Args:
+            query: decoder states.
+            memory: the part that has been read; `memory.length` and `memory.finished` depend on it,
+                so the state that is carried must not.
+            state: `initial_position`, or the state of the stand before.
+        """
 
     def readiness(self, query: Queries, memory: Memory) -> Float[Tensor, "B"] | None:
         """The log odds that the least willing head stops at the newest token that has been read.

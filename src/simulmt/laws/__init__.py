@@ -94,5 +94,6 @@ def check(law: Law, case: Case, kind: str) -> None:
             f"{law.__name__} says nothing about {where}, since {error}. The law: {statement} "
             "Choose other options for the mechanism, or another model."
         ) from None
-    except AssertionError as error:
-        raise AssertionError(f"{where} breaks {law.__name__}: {statement}\n{error}") from error
+    except Exception as error:  # of the mechanism's own code, too
+        what = error if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        raise AssertionError(f"{where} breaks {law.__name__}: {statement}\n{what}") from error

@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
+from simulmt.attention.moment import Moment
 from simulmt.attention.schedule import Schedule
 from simulmt.decoding.greedy import greedy
 from simulmt.laws.case import Case, VacuousError, demand, same
@@ -49,15 +50,24 @@ def _nearest(
 
 
 def padding_changes_nothing(case: Case) -> None:
-    """More padding of source and target changes neither logits nor translations."""
+    """More padding, or fewer other sentences, changes no logits, losses or translations."""
     made = case.model()
     made.length_limit = short_limit
     source, mask = sentences(4, 8, vocabulary=made.vocabulary)
     target = targets(4, 6, vocabulary=made.vocabulary)
     longer, more = pad(source, (0, 5), value=made.vocabulary.pad), pad(mask, (0, 5))
+    moment = Moment(lengths=torch.tensor([6, 5, 6, 4]))
     with torch.no_grad():
-        padded = made(longer, more, pad(target, (0, 3), value=made.vocabulary.pad)).logits[:, :6]
-        same(padded, made(source, mask, target).logits, "Logits differ")
+        padded = made(longer, more, pad(target, (0, 3), value=made.vocabulary.pad), moment)
+        whole = made(source, mask, target, moment)
+        two = made(source[:2], mask[:2], target[:2], Moment(lengths=torch.tensor([6, 5])))
+    same(padded.logits[:, :6], whole.logits, "Logits differ with more padding")
+    same(two.logits, whole.logits[:2], "Logits differ in a smaller batch")
+    for name, loss in whole.losses.items():
+        size = tuple(loss.shape)
+        demand(size == (4,), f"The loss {name} of 4 sentences has the shape {size}, not (4,).")
+        same(padded.losses[name], loss, f"The loss {name} differs with more padding")
+        same(two.losses[name], loss[:2], f"The loss {name} differs in a smaller batch")
     one, other = greedy(made, source, mask), greedy(made, longer, more)
     demand(one == other, f"The translations are {other} with more padding, and {one} without.")
 
