@@ -91,6 +91,7 @@ def folder(tmp_path_factory) -> Path:
     (folder / "text").write_text("das ist ein Haus\n")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     (folder / "bare.py").write_text("")
+    (folder / "misspelt.py").write_text("import simulmt.parts as p\np.Parts(policy={})\n")
     (folder / "ends").mkdir()
     ends = "import asyncio\nraise asyncio.CancelledError\n"  # no Exception
     (folder / "ends" / "__init__.py").write_text(ends)
@@ -180,11 +181,12 @@ def load(word: str) -> None:
             "plugins=[broken]",
             "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
         ),
-        ("plugins=[ends]", "plugins=ends cannot be imported (CancelledError: )"),
-        ("plugins=[ends.inner]", "plugins=ends.inner cannot be imported (CancelledError: )"),
+        ("plugins=[ends]", "plugins=ends cannot be imported (CancelledError:)"),
+        ("plugins=[ends.inner]", "plugins=ends.inner cannot be imported (CancelledError:)"),
         ("plugins=[torn.inner]", "plugins=torn.inner cannot be imported (RuntimeError: boom)"),
         ("plugins=[bare]", "bare.py has no variable `parts`"),
         ("plugins=bare", "'plugins=bare' is not a list of packages"),
+        ("plugins=[misspelt]", "Parts.__init__ policy Unexpected keyword argument"),
     ],
 )
 def test_what_is_no_plugin_is_refused_in_one_line(folder, monkeypatch, named, said):
@@ -213,6 +215,22 @@ def test_a_policy_with_text_is_not_for_the_page(tmp_path, monkeypatch):
     offered = {offer.name for offer in policy_offers(["with_text"])}
     assert "named" not in offered
     assert "hold_n" in offered
+
+
+def test_a_policy_of_a_plugin_that_was_not_named_is_left_out_of_the_page(
+    tmp_path, monkeypatch, capsys
+):
+    """Two modules of one folder share its `conf`."""
+    (tmp_path / "one_of_two.py").write_text("")
+    (tmp_path / "conf" / "policy").mkdir(parents=True)
+    (tmp_path / "conf" / "policy" / "other.yaml").write_text("name: other\nn: 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("one_of_two")
+    offered = {offer.name for offer in policy_offers(["one_of_two"])}
+    assert offered == {offer.name for offer in policy_offers([])}
+    assert "other.yaml is left out: no plugin named here has a policy other; add it" in (
+        capsys.readouterr().err
+    )
 
 
 def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):

@@ -8,6 +8,7 @@ simulmt imports no other module of a user; a checkpoint cannot make it import on
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
@@ -67,7 +68,7 @@ def locate(module: str) -> Path:
     except BaseException as error:  # of any kind: it imports the packages above the module
         raise broken(module, error) from error
     if spec is None or spec.origin is None:
-        remedy = "install or repair it, or start in the folder that holds it"
+        remedy = "install or repair it, start in its folder, or add that folder to PYTHONPATH"
         raise UserError(f"{called(module)}: there is no such package; {remedy}")
     return Path(spec.origin)
 
@@ -81,7 +82,7 @@ def broken(module: str, error: BaseException) -> UserError:
     """Return the error for a plugin that cannot be imported; raise that of Ctrl-C."""
     if isinstance(error, KeyboardInterrupt):
         raise error
-    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    why = textwrap.shorten(f"{type(error).__name__}: {error}", 160, placeholder=" ...")
     return UserError(
         f"{called(module)} cannot be imported ({why}); `python -c 'import {module}'` shows where"
     )

@@ -31,6 +31,7 @@ from simulmt.serve.messages import PolicyOffer, Setting
 from simulmt.serve.models import Served, options_of
 from simulmt.serve.panes import warm_up
 from simulmt.serve.sessions import Limits, Sessions
+from simulmt.system.console import note
 from simulmt.system.ending import TERMINATED
 
 
@@ -143,14 +144,17 @@ def examples(trained: Trained) -> list[str]:
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     """Return the policies of simulmt, of installed plugins and of `plugins`.
 
-    Policies with an option that is not a number or has no default are left out.
+    Policies with an option that is not a number or has no default are left out, and those of a
+    package that shares a folder with a plugin but was not named.
     """
     loaded = (folder for name, folder in conf_folders(plugins).items() if name in sys.modules)
     folders = [HOME / CONF, *loaded]  # a plugin that failed to load has had a warning
     paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
     numbers = (int, float, type(None))
-    fit = [offer for offer in offers if all(type(o.value) in numbers for o in offer.options)]
+    fit = [
+        offer for offer in offers if offer and all(type(o.value) in numbers for o in offer.options)
+    ]
     return sorted(fit, key=lambda offer: offer.name != OWN)
 
 
@@ -172,13 +176,15 @@ def completed(option: str, policy: object, offers: Sequence[PolicyOffer]) -> Con
     return {option.name: option.value for option in offer.options} | given
 
 
-def _offer(path: Path) -> PolicyOffer:
-    """Return the policy of a file; the comment at its top describes it."""
+def _offer(path: Path) -> PolicyOffer | None:
+    """Return the policy of a file, if it is loaded; the comment at its top describes it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
     values = yaml.safe_load("\n".join(lines))
     name = values.pop("name")
-    make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
+    if (make := POLICIES.get(name)) is None and name != OWN:
+        note(f"{path} is left out: no plugin named here has a policy {name}; add it to plugins=")
+        return None
     options = options_of(make, values, whole) if make else ()
     return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)
 
