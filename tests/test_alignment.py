@@ -327,3 +327,10 @@ def test_eflomal_finds_most_links():
     for name in ("grow-diag-final-and", "intersection"):
         rate = error_rate(align_text(split.sources, split.targets, name), gold)
         assert min(rate["precision"], rate["recall"]) > 0.7  # eflomal samples: about 0.85 here
+
+
+def test_a_frequent_word_of_a_long_sentence_is_projected_too():
+    """`difflib` leaves out words that are frequent in texts of 200 words, unless told not to."""
+    words = ["the", "a"] * 150
+    known = frozenset((n, n) for n in range(300))
+    assert project(words[1:], words, known) == {(n + 1, n) for n in range(299)}

@@ -5,6 +5,7 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,7 +16,7 @@ from torch.nn.functional import pad
 import zoo
 from simulmt.analysis.runs.found import find_runs
 from simulmt.attention import FullSentence, Lookback, Mechanism, Source
-from simulmt.decoding.beam import beam_search, search_from
+from simulmt.decoding.beam import Beams, _continue, beam_search, search_from
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
@@ -214,3 +215,16 @@ def test_a_run_says_how_its_test_set_was_decoded(trained_once, tmp_path):
     assert names == {"", "beam=1", "length_penalty=1"}
     with pytest.raises(UserError, match="greedy"):
         scores(finished, "beam=1", "length_penalty=1")
+
+
+def test_different_logits_of_a_float32_model_are_no_tie() -> None:
+    """Else a beam of 1 would not be greedy, which compares the logits themselves."""
+    logits = torch.zeros(2, 6)
+    logits[0, 5] = 2e-7
+    logits[:, 4] = 9.0
+    assert logits[0, 5] > logits[0, 0]
+    log_p = torch.zeros(2, dtype=torch.float64)
+    beams = Beams(None, log_p, torch.zeros(2, 1, dtype=torch.long), torch.zeros(2, 0))
+    barred = torch.zeros(1, 6, dtype=torch.bool)
+    found, _ = _continue(SimpleNamespace(logits=logits), beams, barred, all_tokens=True)
+    assert found[0, 5] > found[0, 0]

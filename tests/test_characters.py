@@ -24,7 +24,7 @@ from simulmt.decoding.cuts import cut_of
 from simulmt.decoding.document import DocumentStream
 from simulmt.decoding.forced import word_weights
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.stream_instance import StreamInstance
+from simulmt.decoding.stream_instance import Boundary, StreamInstance
 from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import Writing, spaced, words_of
 from simulmt.errors import UserError
@@ -37,11 +37,14 @@ from simulmt.parts.builders import Data
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.plain import plain
 from simulmt.programs.score import score as score_log
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.conventions import CONVENTIONS, Bleu
+from simulmt.scoring.reference_document import Segment
 from simulmt.scoring.score import score
+from simulmt.scoring.stream_score import score_streams
 from small_runs import configuration
 
 BOTH, TARGET = Writing(True, True, "zh"), Writing(False, True, "zh")
+SOURCE = Writing(source=True)
 PRINTED = 5e-5 * 1.01  # OmniSTEval prints four digits
 EXACT = 1e-9  # the same formulas in float64
 
@@ -430,3 +433,24 @@ def test_simuleval_drives_and_scores_characters(run, tmp_path):
     for name, value in zip(head, row[-len(head) :], strict=True):
         if name != "ATD":  # by rules for speech: docs/simuleval.md
             assert found[name].value == pytest.approx(float(value), abs=5e-4), name
+
+
+@pytest.mark.parametrize(("writing", "unit"), [(SOURCE, "char"), (TARGET, "word")])
+def test_boundaries_count_what_the_source_is_written_in(writing, unit):
+    one = StreamInstance("d", "a b", (1, 2), boundaries=(Boundary(1, 1, 2),))
+    found = score_streams([([Segment("a", 0, 1), Segment("b", 1, 1)], one)], writing=writing)
+    assert all(f"|u:{unit}|" in score.signature for score in found["boundaries"].values())
+
+
+def test_tokens_between_spaces_are_characters_of_a_target_in_characters():
+    """A sentence in characters has no spaces, so it would be one token."""
+    plain = Bleu("none", lowercase=True)
+    assert plain.of(TARGET) == Bleu("char", lowercase=True)
+    assert plain.of(SOURCE) == plain.of(Writing()) == plain
+    one = Instance(0, "a b", "甲 乙 丙 丁 戊", "甲 乙 丙 丁 己", (1, 1, 2, 2, 2), writing=TARGET)
+    assert score([one])["ictnlp", "subword"]["BLEU"].value > 50
+
+
+def test_the_erasure_of_characters_says_so():
+    one = Instance(0, "a", "甲", "甲", (1,), erased=1, writing=TARGET)
+    assert score([one]).erasure.signature.startswith("NE|u:char|")

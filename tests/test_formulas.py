@@ -7,10 +7,15 @@ import torch
 from torch import Tensor
 
 import zoo
+from simulmt.attention import Lookback, Moment
+from simulmt.attention.schedules.itst import Information
+from simulmt.attention.scores import NormalisedAdditive
 from simulmt.attention.scores.luong import Location
 from simulmt.attention.spans import Look, Window, weights
 from simulmt.attention.spans.luong import Guess
+from simulmt.attention.spans.monotonic import Chunk, Stopped
 from simulmt.laws import small
+from simulmt.objective.marginal_likelihood import log_translate
 
 NEAR = {"rtol": 0, "atol": 1e-10}  # float64: rounding only
 S, T, DIM = 6, 5, small.DIM
@@ -127,3 +132,39 @@ def test_bfloat16_training_has_finite_gradients(kind, name):
     logits.float().logsumexp(-1).sum().backward()
     assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
     assert all(alpha.dtype == torch.float32 for alpha in out.alphas)
+
+
+def test_information_is_float32_under_autocast():
+    """In bfloat16 the sum of 257 ones is 256."""
+    source, mask = zoo.sentences(2, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (2, 5))
+    clocked, scheduled = (zoo.model(zoo.options(name)).float() for name in ("wait_info", "itst"))
+    layer = next(part for part in scheduled.modules() if isinstance(part, Information))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        weight = clocked.clock.plan(clocked.encode(source, mask), target, Moment()).weight
+        encoded = scheduled.encode(source, mask)
+        memory = scheduled.decoder[0].source_attention.memory(encoded)
+        information = layer.information(encoded.states, memory)
+    assert weight.dtype == information.dtype == torch.float32
+
+
+def test_the_odds_of_states_are_computed_in_float32():
+    assert log_translate(torch.randn(1, 4, 3).bfloat16()).dtype == torch.float32
+
+
+SPANS = [Stopped(), Chunk(2), Lookback(), Window(2, gaussian=False), Window(2, gaussian=True)]
+
+
+@pytest.mark.parametrize("span", [*SPANS, Guess(8, 1, 2)], ids=lambda span: type(span).__name__)
+def test_a_head_that_ran_off_the_end_sees_nothing(span):
+    assert not span.look(torch.zeros(1, 1, 8), torch.tensor([[[0]]]), 6).visible.any()
+
+
+def test_each_head_has_a_direction_of_length_g():
+    torch.manual_seed(0)
+    score = NormalisedAdditive(8, 2)
+    score.v.data[1] *= 5
+    length = torch.full((2,), (2 / 8) ** 0.5)  # the root of 1 / d, with d the width of a head
+    torch.testing.assert_close(score.direction.norm(dim=-1), length)
+    score.gain.data[0] = 3.0
+    torch.testing.assert_close(score.direction[0], 3 * score.v[0] / score.v[0].norm())

@@ -206,3 +206,9 @@ def test_a_sentence_alone_has_no_number() -> None:
     made = zoo.model(zoo.MECHANISMS["soft"])
     with pytest.raises(UserError, match=r"use evaluate\.py"):
         PolicyStream(made, FromFile(Path("absent")))
+
+
+def test_a_log_may_have_its_sentences_in_any_order(tmp_path: Path) -> None:
+    rows = [{"index": n, "prediction": "a", "delays": [n + 1]} for n in (2, 0, 1)]
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, rows)))
+    assert [one.reads for one in read_recorded(tmp_path / "log")] == [(1,), (2,), (3,)]

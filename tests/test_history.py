@@ -205,3 +205,16 @@ def test_the_newest_whole_sentences_are_held() -> None:
         *[6] * 8,
         zoo.EOS,
     ]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_split_is_decoded_without_dropout_and_in_its_mode(training: bool, monkeypatch) -> None:
+    zoo.limit_length(monkeypatch, lambda read: read + 3)
+    split = verbfinal(3, 0, 0, 6).splits["test"]
+    subwords = Subwords.train([*split.sources, *split.targets], 120)
+    model = zoo.model(zoo.options("wait_k"), vocabulary=subwords.vocabulary, dropout=0.5)
+    decoder = SplitDecoder(split, subwords, 500, GREEDY)
+    expected = decoder(model.eval())
+    torch.manual_seed(0)
+    assert decoder(model.train(training)) == expected
+    assert model.training == training

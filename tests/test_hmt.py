@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
+import test_hmt
 import zoo
-from simulmt.attention import TRAINED, Plan
+from simulmt.attention import TRAINED, Moment, Plan
 from simulmt.attention.plan import Stops
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.errors import UserError
@@ -173,3 +174,16 @@ def test_a_stream_computes_each_state_once():
 def test_what_cannot_be_is_an_error(changes, kind, named):
     with pytest.raises(UserError, match=named):
         zoo.SIZES[kind](mechanism=build_mechanism(OPTIONS | changes))
+
+
+def test_the_latency_of_hmt_is_held_back_then_grows():
+    made, batch = test_hmt.a_model(), test_hmt.a_batch()
+    usual = {"label_smoothing": 0.1, "states": 0.7, "latency": 0.3}
+    totals = [
+        MarginalLikelihood(**usual, hold=2, warmup=4)(made, batch, Moment(update)).total.item()
+        for update in (1, 3, 9)
+    ]
+    none = MarginalLikelihood(**usual | {"latency": 0.0}, hold=0, warmup=0)
+    assert totals[0] == pytest.approx(none(made, batch, TRAINED).total.item())
+    assert totals[1] == pytest.approx((totals[0] + totals[2]) / 2)
+    assert totals[2] > totals[0]

@@ -16,13 +16,15 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import DocumentStream
+from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.stream_instance import Boundary
 from simulmt.live.interpreter import END, Event, print_events, print_translation
 from simulmt.live.stream import StreamTranslator, interpret_stream
 from simulmt.models.model import Model
+from simulmt.scoring import stream_decoder
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.scoring.stream_decoder import decode_streams
+from simulmt.scoring.stream_decoder import decode_streams, joined
 
 
 @pytest.fixture(autouse=True)
@@ -148,3 +150,31 @@ def test_simuleval_gets_a_stream() -> None:
         instance.receive_prediction(agent.pushpop(instance.send_source(1)))
     written = [event.word for event in told(model, "pointer", words) if event.action == "WRITE"]
     assert instance.prediction.split() == written
+
+
+def test_told_sentences_go_on_where_the_one_before_ended() -> None:
+    """Delays and boundaries count the source words of the whole document."""
+    sources, said = ["a b", "c d e", "f"], [("A", (2,)), ("B C", (1, 3)), ("D", (1,))]
+    split = Split(sources, [""] * 3, documents={"x": range(2), "y": range(2, 3)})
+    rows = [
+        Instance(n, source, "", text, delays)
+        for n, (source, (text, delays)) in enumerate(zip(sources, said, strict=True))
+    ]
+    one, other = joined(split, rows)
+    assert (one.source, one.prediction, one.text) == ("x", "A B C", "a b c d e")
+    assert (one.delays, other.delays) == ((2, 3, 5), (1,))
+    assert one.boundaries == (Boundary(1, 2, 2), Boundary(3, 5, 5))
+    assert other.boundaries == (Boundary(1, 1, 1),)
+
+
+def test_documents_do_not_depend_on_how_many_are_decoded_together(monkeypatch):
+    zoo.limit_length(monkeypatch, lambda read: read + 2)
+    lines = [" ".join(line.split()[:4]) for line in verbfinal(1, 0, 0, 5).splits["test"].sources]
+    subwords = Subwords.train(lines * 4, 60, "bpe")
+    split = Split(lines, [""] * 5, documents={str(n): range(n, n + 1) for n in range(5)})
+    model = zoo.model(zoo.options("wait_k"), 1, vocabulary=subwords.vocabulary, boundaries=True)
+    given = model, SplitDecoder(split, subwords, 500, GREEDY), CUTS["pointer"]
+    whole = stream_decoder.decode_streams(*given)
+    assert all(one.prediction for one in whole)
+    monkeypatch.setattr(stream_decoder, "_TOGETHER", 2)
+    assert stream_decoder.decode_streams(*given) == whole

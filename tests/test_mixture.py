@@ -68,3 +68,14 @@ def test_there_are_no_second_derivatives() -> None:
     losses = mixture_losses(views, output, Mix(0.1, 1.0, False))
     with pytest.raises(RuntimeError, match="create_graph"):
         torch.autograd.grad(losses.total, views.whole, create_graph=True)
+
+
+def test_the_parts_that_are_logged_are_those_of_the_mixture():
+    (views, output), mix = example(bias=True), Mix(0.1, 0.7, detach=False)
+    losses = mixture_losses(views, output, mix)
+    p, q = (output(x).softmax(-1) for x in (views.prefix, views.whole))
+    c, rows = views.confidence.sigmoid()[:, None], torch.arange(len(views.target))
+    mixed = (c * p + (1 - c) * q).log()
+    nll = -q.log()[rows, views.target].sum()
+    mixture = -(0.9 * mixed[rows, views.target] + 0.1 * mixed.mean(1)).sum()
+    torch.testing.assert_close((losses.nll, losses.mixture), (nll, mixture), rtol=1e-9, atol=0)

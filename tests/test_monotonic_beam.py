@@ -110,3 +110,12 @@ def test_a_sentence_does_not_depend_on_its_batch(teacher):
     for row, length, hypothesis in zip(source, mask.sum(1), together, strict=True):
         alone = row[None, :length]
         assert monotonic_beam_search(teacher, alone, alone != PAD, SEARCH, 2) == [hypothesis]
+
+
+def test_the_tokens_that_open_a_sentence_are_not_counted_in_k(monkeypatch) -> None:
+    zoo.limit_length(monkeypatch)
+    teacher = zoo.model(zoo.options("soft"), seed=3, encoder="bidirectional")
+    source, mask = zoo.sentences(12, 9)
+    plain = [monotonic_beam_search(teacher, source, mask, Search(5, 0.6), k) for k in (1, 2)]
+    teacher.vocabulary = teacher.vocabulary._replace(opening=(4,))
+    assert monotonic_beam_search(teacher, source, mask, Search(5, 0.6), 1) == plain[1] != plain[0]

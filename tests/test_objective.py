@@ -208,3 +208,19 @@ def test_lost_mass_that_counts_as_nothing_scales_the_delays():
         found = half.per_sentence["latency"]
         assert (found == pytest.approx(float(whole) / 2)) == (lost == "nothing")
         assert found >= whole / 2
+
+
+def test_a_prefix_is_as_long_as_its_tokens():
+    """Unlike a sentence, it has no EOS; so the third of six tokens is halfway in both."""
+    alpha = torch.zeros(1, 1, 2, 6)
+    alpha[..., 2] = 1
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    for end in (6, 5):  # without EOS, with EOS
+        rest = torch.zeros(1, 2, 7), [alpha], torch.tensor([[4, 5]]), mask, mask[:, :2]
+        loss = loss_of(*rest, update=0, latency="ap", end=torch.tensor([end]))
+        assert loss.per_sentence["latency"].item() == pytest.approx(3 / 6)
+
+
+def test_the_weight_that_is_logged_is_the_one_in_force():
+    objective = LatencyAugmented(**(SETTINGS | {"hold": 1, "warmup": 2}))
+    assert [objective.weights(n)["lambda"] for n in range(4)] == pytest.approx([0, 0.15, 0.3, 0.3])

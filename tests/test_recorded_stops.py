@@ -146,3 +146,18 @@ def test_what_cannot_follow_is_rejected_before_any_work(tmp_path, cache):
             RunSpec.of(
                 plain(configuration("train", *SMALL, "mechanism=mma_il", *given, *overrides))
             )
+
+
+def test_the_guidance_is_the_mean_over_heads_layers_and_tokens_of_each_pair():
+    """Each pair has its own stops, wherever it is in the batch."""
+    stops, model, data = [[2, 4], [1], [1, 1, 2, 2]], zoo.model(zoo.options("mma_il")), batch()
+    data = data._replace(index=torch.tensor([0, 2]))
+    found = model.decode(model.encode(data.source, data.source_mask), data.target_input)
+    guidance = RecordedStops(stops, 0.5)(data, None, found)
+    expected = 0.0
+    for row, own in enumerate((stops[0], stops[2])):
+        given = torch.tensor([own]), data.source_mask[row : row + 1]
+        heads = [ranked(alpha[row : row + 1, :, : len(own)], *given) for alpha in found.alphas]
+        expected += torch.cat(heads, 1).mean().item()
+    assert guidance.per_sentence["stops"].item() == pytest.approx(expected)
+    assert guidance.total.item() == pytest.approx(0.5 * expected)

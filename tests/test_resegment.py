@@ -187,3 +187,31 @@ def test_a_missing_tokeniser_ends_in_one_line(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"^language=de needs Perl and `pip install"), moses("de"):
         pass
+
+
+@pytest.mark.parametrize("word", ["„b“", "»B«", "b…", "’b", "「b」", "b、"])
+def test_all_punctuation_is_left_out_and_not_only_that_of_the_soft_segmenter(word):
+    assert levenshtein([word, "a"], ["a", "b a"]) == [1, 1]
+
+
+@pytest.mark.parametrize("word", ["b€", "$b", "b+"])
+def test_signs_that_are_no_punctuation_are_compared(word):
+    assert levenshtein([word, "a"], ["a", "b a"]) == [0, 1]
+
+
+def test_the_soft_segmenter_has_omnistevals_punctuation():
+    theirs = pytest.importorskip("omnisteval.alignment", reason="OmniSTEval is not installed")
+    assert PUNCTUATION == theirs.ALL_PUNCT
+
+
+@pytest.mark.parametrize(("one", "other"), [("ｂ", "b"), ("ﬁ", "fi")])
+def test_the_soft_segmenter_knows_other_forms_of_a_sign(one, other):
+    """Full width and ligatures, on either side."""
+    for said, reference in ((one, other), (other, one)):
+        assert soft([said], [reference, "a"], lambda word: [word]) == [0]
+
+
+def test_moses_escapes_nothing():
+    pytest.importorskip("mosestokenizer", reason="mosestokenizer is not installed")
+    with moses("en") as tokenize:
+        assert tokenize("R&D's") == ["R", "&", "D", "'s"]

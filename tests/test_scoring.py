@@ -11,6 +11,7 @@ from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, to_json, write_instances
 from simulmt.latency import METRICS
+from simulmt.scoring import score as module
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import bleu, score
 from simulmt.scoring.scores import Computing, Decoding, Scores, Text
@@ -203,3 +204,18 @@ def test_word_delays(piece_delays, ends, source_words, expected):
 def test_a_sentence_that_took_nothing_back_counts_in_the_erasure() -> None:
     rows = [Instance(n, "a b", "A B", "A B", (1, 2), erased=n) for n in range(2)]
     assert score(rows).erasure.value == 1 / 4
+
+
+def test_the_pace_of_a_reference_in_subwords_is_that_of_its_subwords():
+    """The reference has 2 words and 8 subwords; AL and LAAL by hand."""
+    one = Instance(0, "x y", "A B", "a b", (1, 2), (1, 3, 4, 4), 0, 4, 8)
+    found = score([one])["paper", "subword"]
+    assert found["AL_ref"].value == pytest.approx((1 + (3 - 4 / 8) + (4 - 2 * 4 / 8)) / 3)
+    assert found["LAAL"].value == found["AL_ref"].value
+
+
+def test_figures_do_not_depend_on_how_many_sentences_are_counted_at_once(monkeypatch):
+    rows = [Instance(n, "x y z", "A B", "a b", (n % 3 + 1, 3)) for n in range(7)]
+    whole = score(rows)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 2)
+    assert score(rows) == whole

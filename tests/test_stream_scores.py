@@ -283,3 +283,18 @@ def test_a_stream_ends_with_its_last_sound() -> None:
     segments = [Segment("a", 0, 9), Segment("b", 2, 3)]
     pieces = resegment((segments, StreamInstance("d", "a b", (1, 8))), lambda w, r: [0, 1])
     assert [piece.delays.end for piece in pieces] == [9, 7]
+
+
+def test_a_reference_has_a_word_more_than_spaces():
+    """As OmniSTEval counts: an empty one has a word, and each of two spaces ends one."""
+    segments = [Segment("a  b", 0, 2), Segment("", 2, 1)]
+    pieces = resegment((segments, StreamInstance("d", "a b", (1, 2))), levenshtein)
+    assert [piece.delays.reference_length for piece in pieces] == [3, 1]
+
+
+def test_the_language_of_the_tokeniser_stands_in_the_signature():
+    one = [Segment("a", 0, 1)], StreamInstance("d", "a", (1,))
+    found = score_streams([one], language="zh")
+    assert "|seg:soft-zh|" in found["longyaal"]["LongYAAL"].signature
+    assert found["longyaal"]["BLEU"].signature.endswith("|seg:soft-zh")
+    assert "|seg:levenshtein|" in found["streaming"]["AL"].signature

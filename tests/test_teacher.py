@@ -6,15 +6,18 @@ import pytest
 import torch
 
 import zoo
+from simulmt.attention import TRAINED
 from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from simulmt.objective import LatencyAugmented
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.teacher import Joint, Pretrained, distance
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
 from small_runs import SMALL, configuration
+from test_objective import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -108,3 +111,22 @@ def test_a_teacher_that_is_not_trained_has_no_dropout():
     expected = distance(states.states, whole.states, batch().source_mask)
     guidance = Pretrained(full, 0.5).train()(batch(), states, None)
     torch.testing.assert_close(guidance.total, 0.5 * expected)
+
+
+def test_the_distance_teaches_a_joint_teacher_too():
+    student, full = models()
+    data, gradients = batch(), []
+    states = student.encode(data.source, data.source_mask)
+    for lambda_kd in (0.0, 0.5):
+        guidance = Joint(full, lambda_kd)(data, states, None)
+        weight = full.encoder[0].self_attention.value.weight
+        gradients += torch.autograd.grad(guidance.total, weight, retain_graph=True)
+    assert (gradients[0] - gradients[1]).abs().max() > 1e-6
+
+
+def test_a_teacher_adds_nothing_in_validation():
+    student, full = models()
+    objective, alone = (LatencyAugmented(**SETTINGS, teacher=t) for t in (Joint(full, 0.5), None))
+    assert "distance" in objective.train()(student, batch(), TRAINED).per_sentence
+    validated = objective.eval()(student, batch(), TRAINED)
+    assert validated.total == alone(student, batch(), TRAINED).total

@@ -136,3 +136,29 @@ def test_words_that_inform_one_each_leave_no_gap() -> None:
     target, moment = torch.full((4, 9), zoo.BOS), Moment(lengths=words)
     gap = clock_of(made).plan(made.encode(source, mask), target, moment).losses["information_gap"]
     torch.testing.assert_close(gap, torch.zeros_like(gap), rtol=0, atol=1e-9)
+
+
+def test_weights_of_attention_teach_the_information_of_both_sides() -> None:
+    made = a_model()
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    weight = made.clock.plan(made.encode(source, mask), target, Moment()).weight
+    (weight * torch.randn_like(weight)).sum().backward()
+    clock = clock_of(made)
+    assert all(side.out.weight.grad.any() for side in (clock.source, clock.target))
+
+
+@torch.no_grad()
+def test_the_gap_counts_the_words_of_both_sides_whatever_the_padding() -> None:
+    """Where each word informs 1 the gap is the difference of their numbers."""
+    made = a_model(name="wait_info-words")
+    for quantifier in (clock_of(made).source, clock_of(made).target):
+        quantifier.out.weight.data.zero_()
+    source, mask = zoo.sentences(4, 9)
+    target, lengths = torch.randint(4, zoo.VOCABULARY, (4, 7)), torch.tensor([7, 5, 2, 1])
+    target[:, 0] = zoo.BOS
+    plan = made.clock.plan(made.encode(source, mask), target, Moment(lengths=lengths))
+    words = (made.begins[target] & (torch.arange(7) < lengths[:, None])).sum(1)
+    assert (words < lengths).any()
+    gap = (made.word_ends(source, mask).sum(1) - words).abs().double()
+    torch.testing.assert_close(plan.losses["information_gap"], gap, rtol=0, atol=1e-9)

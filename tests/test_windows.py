@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+import test_self_modifying as sm2
 import zoo
+from simulmt.attention import TRAINED, Past
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.windows import WindowOptions, Windows
 from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective import LatencyAugmented
+from test_objective import SETTINGS
 
 DOCUMENTS = [range(3), range(3, 4), range(4, 40)]
 
@@ -138,3 +142,18 @@ def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
         mixed.source[1][mixed.source_mask[1]].tolist()
         == windows.batch([count + 3]).source[0].tolist()
     )
+
+
+def test_the_objective_has_the_pointer_in_its_total_and_sees_the_past():
+    """(In test_windows.py.)"""
+    model, batch = zoo.model(zoo.options("mma_il"), boundaries=True, history=20), sm2.a_batch()
+    batch = batch._replace(
+        past=Past(*(x.flip(1) for x in batch[:4])), source_end=batch.source_end.clamp(min=1)
+    )
+    objective = LatencyAugmented(**SETTINGS)
+    source = model.encode(batch.source, batch.source_mask, batch.past)
+    found = model.decode(source, batch.target_input)
+    masks = batch.target_mask, batch.source_mask
+    pointed = model.boundary.loss(found.states, source.states, *masks, batch.source_end)
+    expected = objective.loss(found, batch, 0).total + pointed
+    torch.testing.assert_close(objective(model, batch, TRAINED).total, expected)
