@@ -228,7 +228,7 @@ def test_a_policy_of_a_plugin_that_was_not_named_is_left_out_of_the_page(
     import_module("one_of_two")
     offered = {offer.name for offer in policy_offers(["one_of_two"])}
     assert offered == {offer.name for offer in policy_offers([])}
-    assert "other.yaml is left out: no plugin named here has a policy other; add it" in (
+    assert "other.yaml is left out: no loaded plugin has a policy other; plugins= loads more" in (
         capsys.readouterr().err
     )
 

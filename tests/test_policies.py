@@ -303,6 +303,16 @@ def test_a_policy_compares_the_newest_draft_with_as_many_as_it_asks_for(past: in
     assert compared == wanted
 
 
+@pytest.mark.parametrize("number", [None, 1.5])
+def test_what_is_no_number_of_words_is_an_error(number: float | None) -> None:
+    class Forgets(DraftPolicy):
+        def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+            return number  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        Sentence(Forgets()).take(a_draft(["a", "b"]), Read(3, 3, ended=False))
+
+
 def test_ed_att_with_a_of_1_waits_while_all_attention_is_on_the_newest() -> None:
     """In spite of rounding, with which the attention may sum to a little less than 1."""
     attention = np.full(49, 1 / 49)

@@ -1,6 +1,7 @@
 """One sentence under a policy: what is read, what is written, and what is only shown."""
 
 from collections.abc import Sequence
+from operator import index
 from typing import NamedTuple
 
 from simulmt.decoding.hypothesis import Hypothesis
@@ -61,7 +62,8 @@ class Sentence:
         drafts = (*self._drafts, draft)
         most = self.most(read)
         limit = len(draft.words) if most is None else min(most, len(draft.words))
-        count = max(min(self.policy.commit(self._counts(read), drafts), limit), 0)
+        committed = index(self.policy.commit(self._counts(read), drafts))  # TypeError for no number
+        count = max(min(committed, limit), 0)
         self.done = draft.ends and count == len(draft.words)
         words = draft.words[: count - self.done]
         self._write(draft.subwords[: sum(map(len, words))], read)

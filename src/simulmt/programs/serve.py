@@ -183,7 +183,7 @@ def _offer(path: Path) -> PolicyOffer | None:
     values = yaml.safe_load("\n".join(lines))
     name = values.pop("name")
     if (make := POLICIES.get(name)) is None and name != OWN:
-        note(f"{path} is left out: no plugin named here has a policy {name}; add it to plugins=")
+        note(f"{path} is left out: no loaded plugin has a policy {name}; plugins= loads more")
         return None
     options = options_of(make, values, whole) if make else ()
     return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)
