@@ -45,8 +45,8 @@ def alignment_variance(
 ) -> Float[Tensor, "B T"]:
     """`E[j^2] - E[j]^2`, the variance of the place where a head stops, averaged over heads (EMMA).
 
-    It is computed as `E[(j - E[j])^2]`, which does not cancel, with sums over the mass that stops; if
-    mass is lost, they are not divided by what remains.
+    It is computed as `E[(j - E[j])^2]`, which does not cancel. The sums are over the mass that
+    stops; if mass is lost, they are not divided by what remains.
 
     Args:
         alphas: expected alignments, one for each layer.
