@@ -43,6 +43,11 @@ class Information(ScheduleRecipe):
         return InformationMatrix(self.enough, score(dim, 1))
 
 
+class Progress(NamedTuple):
+    position: Tensor  # (B, 1)
+    steps: Tensor  # (B,)
+
+
 class InformationMatrix(Schedule):
     """`T_ij = sigmoid(e_ij)`, one matrix for all heads of a layer."""
 
@@ -54,8 +59,8 @@ class InformationMatrix(Schedule):
     def keys(self, states: Tensor) -> Tensor:
         return self.score.keys(states)
 
-    def initial_state(self, memory: Memory) -> Tensor:
-        return torch.ones(len(memory.mask), 1, dtype=torch.long)  # the last read length
+    def initial_state(self, memory: Memory) -> Progress:
+        return Progress(torch.ones_like(memory.length)[:, None], torch.zeros_like(memory.length))
 
     initial_position = initial_state
 
@@ -67,20 +72,23 @@ class InformationMatrix(Schedule):
         stops = 1 + (T.cumsum(-1) < threshold).sum(-1)  # (B, 1, T)
         return torch.cat([before[..., None], stops], -1).cummax(-1).values[..., 1:]
 
-    def plan(self, query: Tensor, memory: Memory, state: Tensor, moment: Moment) -> Plan:
+    def plan(self, query: Tensor, memory: Memory, state: Progress, moment: Moment) -> Plan:
         T = self.information(query, memory)
         threshold = self.enough * moment.share  # a curriculum
-        stops = self.enough_at(T, threshold, state).minimum(memory.length[:, None, None])
-        loss = {"information": T.sum((1, 2, 3)) / memory.length}
-        return Plan(Stops(stops), weight=T, losses=loss, state=stops[..., -1])
+        stops = self.enough_at(T, threshold, state.position).minimum(memory.length[:, None, None])
+        steps = state.steps[:, None] + torch.arange(1, T.shape[2] + 1)
+        real = steps <= (steps[:, -1:] if moment.lengths is None else moment.lengths[:, None])
+        loss = {"information": (T[:, 0].sum(-1) * real).sum(-1) / memory.length}
+        return Plan(Stops(stops), T, loss, Progress(stops[..., -1], steps[:, -1]))
 
-    def step(self, query: Tensor, memory: Memory, state: Tensor) -> Stand:
+    def step(self, query: Tensor, memory: Memory, state: Progress) -> Stand:
         T = self.information(query, memory)
-        wanted = self.enough_at(T, self.enough, state)[..., 0]
+        wanted = self.enough_at(T, self.enough, state.position)[..., 0]
         length = memory.length[:, None]
         waits = (wanted > length)[:, 0] & ~memory.finished
         position = wanted.minimum(length)
-        return Stand(position, position, waits, weight=T[:, :, 0])
+        after = Progress(position, state.steps + 1)
+        return Stand(position, after, waits, weight=T[:, :, 0])
 
 
 class Waiting(NamedTuple):

@@ -9,6 +9,7 @@ from simulmt.attention import Mechanism, Moment, Plan
 from simulmt.attention.memory import Memory
 from simulmt.attention.plan import Expected, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
+from simulmt.attention.state import State
 from simulmt.laws.small import Make, vary
 from simulmt.models.model import Model
 
@@ -22,7 +23,7 @@ def certain(schedule: Schedule) -> None:
     """Scale the odds that a schedule plans in training until they are 0 or infinite."""
     plan = schedule.plan
 
-    def scaled(query: torch.Tensor, memory: Memory, state: torch.Tensor, moment: Moment) -> Plan:
+    def scaled(query: torch.Tensor, memory: Memory, state: State, moment: Moment) -> Plan:
         found = plan(query, memory, state, moment)
         odds = found.alignment
         if isinstance(odds, Expected):
