@@ -152,9 +152,7 @@ def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
     numbers = (int, float, type(None))
-    fit = [
-        offer for offer in offers if offer and all(type(o.value) in numbers for o in offer.options)
-    ]
+    fit = [one for one in offers if one and all(type(o.value) in numbers for o in one.options)]
     return sorted(fit, key=lambda offer: offer.name != OWN)
 
 
