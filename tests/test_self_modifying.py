@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import test_self_modifying as sm2
 import zoo
 from simulmt.attention import Moment, Past
 from simulmt.models.model import Model
@@ -113,7 +112,7 @@ def test_another_mechanism_is_refused() -> None:
 
 def test_all_terms_of_prefixes_grow_together():
     """Halfway through the warm-up the loss is halfway between those without and with prefixes."""
-    made, batch = sm2.a_model(), sm2.a_batch()
-    objective = sm2.an_objective(hold=10, warmup=4, penalty=0.5)
-    totals = [objective(made, batch, Moment(n, 100, sm2.DRAW)).total.item() for n in (9, 11, 13)]
+    made, batch = a_model(), a_batch()
+    objective = an_objective(hold=10, warmup=4, penalty=0.5)
+    totals = [objective(made, batch, Moment(n, 100, DRAW)).total.item() for n in (9, 11, 13)]
     assert totals[1] == pytest.approx((totals[0] + totals[2]) / 2, rel=1e-9)

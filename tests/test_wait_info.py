@@ -125,11 +125,17 @@ def test_wait_info_sees_the_whole_source_for_that_share_of_the_updates() -> None
         assert sum(whole) == 8 * full
 
 
-@torch.no_grad()
-def test_words_that_inform_one_each_leave_no_gap() -> None:
+def a_model_of_equal_words() -> Model:
+    """Each word of either side informs 1."""
     made = a_model(name="wait_info-words")
     for quantifier in (clock_of(made).source, clock_of(made).target):
         quantifier.out.weight.data.zero_()
+    return made
+
+
+@torch.no_grad()
+def test_words_that_inform_one_each_leave_no_gap() -> None:
+    made = a_model_of_equal_words()
     source, mask = zoo.sentences(4, 9)
     words = made.word_ends(source, mask).sum(1)
     assert (words < mask.sum(1)).any()
@@ -151,9 +157,7 @@ def test_weights_of_attention_teach_the_information_of_both_sides() -> None:
 @torch.no_grad()
 def test_the_gap_counts_the_words_of_both_sides_whatever_the_padding() -> None:
     """Where each word informs 1 the gap is the difference of their numbers."""
-    made = a_model(name="wait_info-words")
-    for quantifier in (clock_of(made).source, clock_of(made).target):
-        quantifier.out.weight.data.zero_()
+    made = a_model_of_equal_words()
     source, mask = zoo.sentences(4, 9)
     target, lengths = torch.randint(4, zoo.VOCABULARY, (4, 7)), torch.tensor([7, 5, 2, 1])
     target[:, 0] = zoo.BOS

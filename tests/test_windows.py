@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-import test_self_modifying as sm2
 import zoo
 from simulmt.attention import TRAINED, Past
 from simulmt.data.encoded import EncodedSplit
@@ -15,6 +14,7 @@ from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective import LatencyAugmented
 from test_objective import SETTINGS
+from test_self_modifying import a_batch
 
 DOCUMENTS = [range(3), range(3, 4), range(4, 40)]
 
@@ -145,8 +145,7 @@ def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
 
 
 def test_the_objective_has_the_pointer_in_its_total_and_sees_the_past():
-    """(In test_windows.py.)"""
-    model, batch = zoo.model(zoo.options("mma_il"), boundaries=True, history=20), sm2.a_batch()
+    model, batch = zoo.model(zoo.options("mma_il"), boundaries=True, history=20), a_batch()
     batch = batch._replace(
         past=Past(*(x.flip(1) for x in batch[:4])), source_end=batch.source_end.clamp(min=1)
     )

@@ -50,7 +50,8 @@ class ReportOptions:
         where = "" if paper else f"convention={self.convention}: "
         for latency in self.latency:
             known = ("DAL", "AL", "AP", "LAAL", *ADDED) if paper else tuple(convention.metrics)
-            pick(dict.fromkeys(known), latency, f"{where}latency", "; a plugin's needs plugins=")
+            also = "; a plugin's needs plugins=" * paper
+            pick(dict.fromkeys(known), latency, f"{where}latency", also)
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
         if self.published and self.metric != "BLEU":
             two = f"metric={self.metric} with published={self.published[0]}"

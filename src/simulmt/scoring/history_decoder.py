@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
-from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.by_policy import begin_sentence
 from simulmt.decoding.history import Before, held, past_of
 from simulmt.decoding.instance import Instance
@@ -34,9 +33,9 @@ def decode_after(
         turns = zip_longest(*split.documents.values())
         before = [own for one in split.documents.values() for own in [list[Before]()] * len(one)]
     rows = [[row for row in turn if row is not None] for turn in turns]
-    size, found = _TOGETHER, dict[int, Instance]()
+    size, found, words_of = _TOGETHER, dict[int, Instance](), subwords.vocabulary.words
     for batch in watch([turn[n : n + size] for turn in rows for n in range(0, len(turn), size)]):
-        words = [_words(subwords, split.sources[row]) for row in batch]
+        words = [[*words_of(subwords.encode(split.sources[row]))] for row in batch]
         pasts = [past_of(model, held(model, before[row])) for row in batch]
         streams: list[Any] = [begin_sentence(model, *how, past=past) for past in pasts]
         for arriving in zip_longest(
@@ -47,10 +46,3 @@ def decode_after(
             before[row].append(Before([*chain.from_iterable(own)], stream.written.tokens))
             found[row] = write_down(row, split, stream.written, subwords)
     return [found[row] for row in range(len(split))]
-
-
-def _words(subwords: Tokenizer, text: str) -> list[list[int]]:
-    """Return the subwords of each word; a word of the text can become several."""
-    return [
-        word for one in text.split() for word in subwords.vocabulary.words(subwords.encode(one))
-    ]
