@@ -152,12 +152,13 @@ def test_the_policy_of_the_page_writes_after_every_n_words(trained_once, tmp_pat
 def test_the_other_policy_of_the_page_halts_where_the_model_is_unsure():
     page = (ROOT / "docs/plugins.md").read_text("utf-8").partition("### A policy")[2]
     _, code, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {"dataclass": dataclass}
+    names: dict[str, Any] = {"dataclass": dataclass, "np": np}
     exec(compile(code, "sure", "exec", dont_inherit=True), names)
-    policy, counts = names["Sure"](p=0.5), Counts(1, 1, 0)
-    draft = [Subword(7, True, p, math.nan, np.ones(1), []) for p in (0.9, 0.5, 0.4, 0.9)]
+    policy, counts = names["Sure"](h=math.log(2)), Counts(1, 1, 0)
+    rows = ([1, 0, 0], [0.9, 0.1, 0], [0.6, 0.2, 0.2], [1, 0, 0])
+    draft = [Subword(0, True, p[0], math.nan, np.ones(1), [], np.array(p)) for p in rows]
     assert policy.commit(counts, [Draft((), ((7,),) * 3, tuple(draft))]) == 2
-    assert policy.demands(zoo.MECHANISMS["soft"]) == Demands()
+    assert policy.demands(zoo.MECHANISMS["soft"]) == Demands(distribution=True)
 
 
 def first_delay(scores: Path) -> float:

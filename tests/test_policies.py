@@ -12,6 +12,7 @@ import torch
 from _pytest.mark import ParameterSet
 
 import zoo
+from simulmt.attention import Mechanism
 from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.words import ends_of_words
 from simulmt.decoding.beam import beam_search
@@ -31,11 +32,33 @@ from simulmt.decoding.policies import (
     Retranslation,
     WaitK,
 )
-from simulmt.decoding.policy import Counts, Draft, DraftPolicy, Policy, Subword, likeliest
+from simulmt.decoding.policy import (
+    Counts,
+    Demands,
+    Draft,
+    DraftPolicy,
+    Policy,
+    Subword,
+    SubwordPolicy,
+    likeliest,
+)
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model
 from simulmt.parts.builders import build_policy
+
+
+@dataclass(frozen=True)
+class Second(SubwordPolicy):
+    """Writes until the second likeliest token has the smaller number, which any model offers."""
+
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        assert subword.distribution[subword.token] == pytest.approx(subword.probability)
+        return np.argsort(subword.distribution)[-2] < subword.token
+
+    def demands(self, mechanism: Mechanism) -> Demands:
+        return Demands(distribution=True)
+
 
 WAITING = {
     "wait_k": WaitK(k=2),
@@ -47,6 +70,7 @@ WAITING = {
     "confidence": Confidence(gamma=0.5),
     "newest_token": NewestToken(threshold=0.4),
     "retranslation": Retranslation(),
+    "of a plugin": Second(),
 }
 MODELS = {
     "soft": ("soft", "transformer", {}),
@@ -163,6 +187,7 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read, layer: int):
                 np.nan if step.confidence is None else step.confidence.sigmoid().item(),
                 seen / seen.sum(),
                 step.positions[0].tolist(),
+                logits.softmax(-1)[0].numpy(),
             )
         )
         state = step.state
@@ -251,7 +276,8 @@ def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> 
     begins = [n == 0 for word in right for n in range(len(word))]
     n = len(tokens)
     numbers = {"probability": [1.0] * n, "confidence": [1.0] * n, "attention": [[1.0]] * n} | said
-    rows = zip(tokens, begins, *numbers.values(), [[1]] * n, strict=True)
+    none = [np.empty(0)] * n
+    rows = zip(tokens, begins, *numbers.values(), [[1]] * n, none, strict=True)
     subwords = [Subword(*row) for row in rows]
     return Draft(
         tuple(left),
@@ -317,7 +343,7 @@ def test_ed_att_with_a_of_1_waits_while_all_attention_is_on_the_newest() -> None
     """In spite of rounding, with which the attention may sum to a little less than 1."""
     attention = np.full(49, 1 / 49)
     assert attention.sum() < 1
-    draft = [Subword(7, True, 1.0, np.nan, attention, [])] * 2
+    draft = [Subword(7, True, 1.0, np.nan, attention, [], np.empty(0))] * 2
     one = Draft((), ((7,),) * 2, tuple(draft))
     assert EDAtt(a=1.0, last=49).commit(Counts(9, 49, 0), [one]) == 0
     assert EDAtt(a=1.0, last=48).commit(Counts(9, 49, 0), [one]) == 2

@@ -111,6 +111,7 @@ class Drafter:
         self.model = overruled(model) if demands.overrules else model
         """The model that drafts."""
         self._layer, self._search = demands.layer_of(model.attending_layers), search
+        self._distribution = demands.distribution
 
     def __call__(
         self, state: State, sentences: Sequence[Sentence], reads: Sequence[Read]
@@ -196,11 +197,15 @@ class Drafter:
         for n, row in enumerate(rows):
             if row.given is not None:
                 best[n] = [*row.given, vocabulary.eos][number]
-        p = logits.double().softmax(-1).gather(1, best[:, None])[:, 0]
+        distribution = logits.double().softmax(-1)
+        p = distribution.gather(1, best[:, None])[:, 0]
         attention, confidence = p.new_empty(len(rows), 0), torch.full_like(p, torch.nan)
         if self._layer is not None:
             attention = step.weights[self._layer - 1].double().mean(1)
         if step.confidence is not None:
             confidence = step.confidence.double().sigmoid()
+        if not self._distribution:
+            distribution = p.new_empty(len(rows), 0)
         columns = [column.tolist() for column in (best, self.model.begins[best], p, confidence)]
-        return [*map(Subword, *columns, attention.cpu().numpy(), step.positions.tolist())]
+        arrays = attention.cpu().numpy(), step.positions.tolist(), distribution.cpu().numpy()
+        return [*map(Subword, *columns, *arrays)]

@@ -56,6 +56,8 @@ class Subword(NamedTuple):
     sums to 1. Empty if the policy demands no layer."""
     positions: list[int]
     """Where the heads stood."""
+    distribution: Float[np.ndarray, "V"]
+    """The probability of each token. Empty unless the policy demands it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,8 @@ class Demands(NamedTuple):
     overrules: bool = False
     """True if the heads of the model do not decide: at each step they see all of the source that
     has been read, and their readiness to stop there is the confidence."""
+    distribution: bool = False
+    """True if the policy uses the probabilities of all tokens."""
 
     unsuited: str = ""
     """Why the policy, although possible, is not meant for the mechanism; empty if it is."""
