@@ -8,7 +8,7 @@ READY := $(ENV)/.ready
 SITE := .venv-docs
 PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
 # files whose tests run with shapes checked (tests/shapes.py)
-SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying hmt
+SHAPES := seam lstm formulas text scoring alignment interpreter analyses batches likelihood words itst wait_info self_modifying hmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jaxtyping
 import pytest
 import torch
 from filelock import FileLock
+
+import shapes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 torch.set_num_threads(1)
 if os.environ.get("CHECK_SHAPES"):
-    import shapes
-
     shapes.install()
 
 
@@ -56,22 +54,12 @@ def trained_once(shared) -> Callable[..., Path]:
             if not (folder / "test_scores.json").exists():
                 chosen = [*SMALL, *overrides, f"cache={shared / 'cache'}"]
                 # others may want its picture; what trains it is checked elsewhere
-                with pytest.MonkeyPatch.context() as patch, unchecked():
+                with pytest.MonkeyPatch.context() as patch, shapes.unchecked():
                     patch.setattr(summary, "draw_path", path.draw_path)
                     train(configuration("train", *chosen), str(folder))
         return folder
 
     return run_of
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without checks of shapes, which make a training three times as long."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,9 @@ named tuples. The checks cost time at every call, so they are an option: `CHECK_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
@@ -45,3 +48,13 @@ checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
 def install() -> None:
     """Check all that is imported from now on."""
     jaxtyping.install_import_hook(CHECKED, "shapes.checker")
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the checks, which make a training three times and the laws ten times as long."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)

@@ -142,6 +142,7 @@ WRITING = {
 }
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("cut", ["pointer", "likelihood"])
 @pytest.mark.parametrize("name", WRITING)
 def test_a_policy_ends_sentences(name: str, cut: str) -> None:

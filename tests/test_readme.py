@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.analysis.studies import STUDIES
@@ -160,10 +162,33 @@ def combinations(overrides: list[str]) -> list[list[str]]:
 
 
 def composed(program: str, overrides: list[str]) -> DictConfig:
+    """The configuration of a command: composed once for its groups, with its values set in a copy.
+
+    Composing takes most of the time of these tests.
+    """
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    values = [one for one in parsed if is_value(one)]
+    groups = [one.input_line for one in parsed if one not in values]
+    config = deepcopy(of_groups(program, *groups))
+    for one in values:
+        key = one.get_key_element().lstrip("+")
+        OmegaConf.update(config, key, one.value(), force_add=one.is_add())
+    return config
+
+
+def is_value(override: Override) -> bool:
+    """True for a value of an option, False for a group's choice and for Hydra's own options."""
+    key = override.key_or_group
+    own = key.startswith("hydra") or override.is_delete() or override.is_sweep_override()
+    return not (own or (ROOT / "conf" / key).is_dir())
+
+
+@cache
+def of_groups(program: str, *overrides: str) -> DictConfig:
     OmegaConf.register_new_resolver("run_name", run_name, replace=True)
     OmegaConf.register_new_resolver("within", within, replace=True)
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return compose(program, overrides)
+        return compose(program, [*overrides])
 
 
 @pytest.mark.parametrize(("program", "overrides"), runs())

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 import zoo
+from shapes import unchecked
 from simulmt.attention import Lookback, Mechanism, Moment, Plan, Source, Stand, WaitK
 from simulmt.attention.clock import Clock, ClockRecipe
 from simulmt.attention.memory import Memory
@@ -158,7 +159,9 @@ def model(name: str, kind: str, seed: int = 0, **changes) -> Model:
 
 @new
 def test_a_new_mechanism_obeys_the_laws(name: str) -> None:
-    hold(NEW[name])
+    hold(NEW[name], {"luong": zoo.SMALL["luong"]})  # with shapes checked
+    with unchecked():
+        hold(NEW[name])
 
 
 @everywhere
