@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from torch import Tensor
@@ -37,8 +39,9 @@ def short(monkeypatch) -> None:
     zoo.limit_length(monkeypatch)
 
 
+@cache
 @torch.inference_mode()
-def next_log_p(model: Model, source: list[int], written: tuple[int, ...]) -> Tensor:
+def next_log_p(model: Model, source: tuple[int, ...], written: tuple[int, ...]) -> Tensor:
     """The log P of each token after those written, one decoder step after the other."""
     tokens = torch.tensor([source])
     state = model.start(model.encode(tokens, torch.ones_like(tokens, dtype=torch.bool)))
@@ -48,12 +51,12 @@ def next_log_p(model: Model, source: list[int], written: tuple[int, ...]) -> Ten
     return step.logits[0].double().log_softmax(-1)
 
 
-def log_p(model: Model, source: list[int], written: tuple[int, ...]) -> float:
+def log_p(model: Model, source: tuple[int, ...], written: tuple[int, ...]) -> float:
     """The log P of a hypothesis."""
     return sum(float(next_log_p(model, source, written[:n])[t]) for n, t in enumerate(written))
 
 
-def by_the_text(model: Model, x: list[int], search: Search, k: int) -> list[int]:
+def by_the_text(model: Model, x: tuple[int, ...], search: Search, k: int) -> list[int]:
     """The search for one sentence, as its description says it."""
     S, W = len(x), search.beam
     limit = int(zoo.short_limit(torch.tensor([S]))[0])
@@ -84,7 +87,7 @@ def test_it_is_what_the_text_says(teacher, k):
     source, mask = zoo.sentences(3, 5)
     found = monotonic_beam_search(teacher, source, mask, Search(2, 0.6), k)
     for row, length, hypothesis in zip(source.tolist(), mask.sum(1).tolist(), found, strict=True):
-        assert hypothesis.tokens == by_the_text(teacher, row[:length], Search(2, 0.6), k)
+        assert hypothesis.tokens == by_the_text(teacher, (*row[:length],), Search(2, 0.6), k)
         assert hypothesis.delays == [length] * len(hypothesis.tokens)
 
 

@@ -111,9 +111,10 @@ class Windows:
         self, starts: NDArray[np.int64], history: int, rng: np.random.Generator
     ) -> Iterator[int]:
         """Draw the number of pairs before each pair, up to `history` tokens on either side."""
-        for row, start in enumerate(starts):
-            totals = self._sizes[max(start, row - history) : row][::-1].cumsum(0).max(1, initial=0)
-            yield int(rng.integers((totals <= history).sum() + 1))
+        sums = np.pad(self._sizes.cumsum(0), ((1, 0), (0, 0))).T
+        first = np.maximum.reduce([starts, *(np.searchsorted(s, s[:-1] - history) for s in sums)])
+        for count in np.arange(len(starts)) - first:
+            yield int(rng.integers(count + 1))
 
     def _past(
         self, index: NDArray[np.int64], source: bool

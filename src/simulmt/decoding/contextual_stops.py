@@ -64,8 +64,8 @@ def prefix_likelihoods(
     row, last = ends.nonzero(as_tuple=True)
     seen = torch.arange(source.shape[1], device=source.device) <= last[:, None]
     prefixes = source[row].where(seen, model.vocabulary.pad)
-    found = model.decode(model.encode(prefixes, seen), target_input[row])
-    likely = found.logits.log_softmax(-1).gather(-1, target[row][..., None])[..., 0]  # (P, T)
+    states, output, *_ = model.decode(model.encode(prefixes, seen), target_input[row])
+    likely = output.likelihoods(states, target[row])  # (P, T)
     counts = ends.sum(1).tolist()
     parts = zip(torch.split(last + 1, counts), torch.split(likely, counts), words, strict=True)
     return [PrefixLikelihoods(own, _by_word(of, each)) for own, of, each in parts]

@@ -45,9 +45,9 @@ def explained(model: Model, words: Words, written: Hypothesis, past: Past | None
     mask = torch.arange(source.shape[1], device=source.device) < ends[:, None]
     source = source.expand(len(ends), -1).where(mask, model.vocabulary.pad)
     encoded = model.encode(source, mask, past and past.expand(len(ends)))
-    found = model.decode(encoded, target.expand(len(ends), -1)).logits.log_softmax(-1)
+    states, output, *_ = model.decode(encoded, target.expand(len(ends), -1))
     following = torch.tensor([*written.tokens, model.vocabulary.eos], device=source.device)
-    likely = found.gather(-1, following.expand(len(ends), -1)[..., None]).sum((1, 2))
+    likely = output.likelihoods(states, following.expand(len(ends), -1)).sum(1)
     return int((likely >= likely.max() - TOLERANCE).nonzero()[0]) + 1
 
 

@@ -197,15 +197,13 @@ class Drafter:
         for n, row in enumerate(rows):
             if row.given is not None:
                 best[n] = [*row.given, vocabulary.eos][number]
-        distribution = logits.double().softmax(-1)
-        p = distribution.gather(1, best[:, None])[:, 0]
+        p = (logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(1)).double().exp()
         attention, confidence = p.new_empty(len(rows), 0), torch.full_like(p, torch.nan)
         if self._layer is not None:
             attention = step.weights[self._layer - 1].double().mean(1)
         if step.confidence is not None:
             confidence = step.confidence.double().sigmoid()
-        if not self._distribution:
-            distribution = p.new_empty(len(rows), 0)
+        distribution = logits.double().softmax(-1) if self._distribution else logits[:, :0]
         columns = [column.tolist() for column in (best, self.model.begins[best], p, confidence)]
         arrays = attention.cpu().numpy(), step.positions.tolist(), distribution.cpu().numpy()
         return [*map(Subword, *columns, *arrays)]

@@ -64,13 +64,13 @@ def greedy(
             state = model.seen(state, read, never_waits)
         step = next_step(model, token, state)
         decision = decide(model, step, written)
-        continues = ~decision.ends
-        token, rows, state = decision.token[continues], rows[continues], step.state
-        written = written[continues] + 1
-        if not continues.all():
-            state = select(state, continues)
+        kept = (~decision.ends).nonzero()[:, 0]  # once, since a GPU waits for it
+        token, state = decision.token[kept], step.state
+        if len(kept) < len(rows):
+            state = select(state, kept)
+        rows, written = rows[kept], written[kept] + 1
         delay = step.read if reads is None else read
-        delays, positions = delay[continues].tolist(), step.positions[continues].tolist()
+        delays, positions = delay[kept].tolist(), step.positions[kept].tolist()
         for row, *subword in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
             hypotheses[row].write(*subword)
     return hypotheses

@@ -10,6 +10,7 @@ hides the padding of its self-attention.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ class Own(NamedTuple):
 
     dim: int
     """The dimension that is padded."""
-    lengths: Int[Tensor, "B"]
+    lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,11 @@ class Joined:
         if len(rows) == len(self):
             return self
         places = torch.tensor(rows, device=_first(self.state).device)
-        own = each(lambda _, own: own and Own(own.dim, own.lengths[places]), self.state, self.own)
+
+        def chosen(_: Tensor, own: Own | None) -> Own | None:
+            return own and own._replace(lengths=tuple(own.lengths[row] for row in rows))
+
+        own = each(chosen, self.state, self.own)
         return Joined(select(self.state, places), own)
 
     def alone(self) -> list[State]:
@@ -93,8 +98,7 @@ def _own(*rows: Tensor) -> Own | None:
     if len({*shapes}) == 1:
         return None
     (dim,) = (dim for dim, sizes in enumerate(zip(*shapes, strict=True)) if len({*sizes}) > 1)
-    lengths = [shape[dim] for shape in shapes]
-    return Own(dim, torch.tensor(lengths, device=rows[0].device))
+    return Own(dim, tuple(shape[dim] for shape in shapes))
 
 
 def _padded(first: Tensor, own: Own | None, *others: Tensor) -> Tensor:
@@ -104,9 +108,7 @@ def _padded(first: Tensor, own: Own | None, *others: Tensor) -> Tensor:
     dim, lengths = own
     padding = first.new_zeros([1 if d == dim else size for d, size in enumerate(first.shape)])
     every = torch.cat([first, *others, padding], dim)  # (1, ..., sum of lengths + 1, ...)
-    place = torch.arange(int(lengths.max()), device=first.device)
-    starts = lengths.cumsum(0) - lengths
-    places = (starts[:, None] + place).where(place < lengths[:, None], every.shape[dim] - 1)
+    places = _places(lengths, first.device)
     spread = every.index_select(dim, places.flatten())
     shape = [*first.shape[1:dim], *places.shape, *first.shape[dim + 1 :]]
     return spread.view(shape).movedim(dim - 1, 0)
@@ -117,10 +119,24 @@ def _rows(x: Tensor, own: Own | None) -> tuple[Tensor, ...]:
     if own is None:
         return _split_copy(x, [1] * len(x), 0)
     dim, lengths = own
-    place = torch.arange(x.shape[dim], device=x.device)
-    real = (place < lengths[:, None]).flatten().nonzero()[:, 0]
+    real = _real(lengths, x.shape[dim], x.device)
     every = x.movedim(0, dim - 1).flatten(dim - 1, dim)[None].index_select(dim, real)
-    return _split_copy(every, lengths.tolist(), dim)
+    return _split_copy(every, [*lengths], dim)
+
+
+@lru_cache(16)  # the tensors of a state have two or three lengths in all
+def _places(lengths: tuple[int, ...], device: torch.device) -> Int[Tensor, "B N"]:
+    """For padded rows, their places in the rows one after another; padding follows the last row."""
+    own = torch.tensor(lengths, device=device)
+    ends, place = own.cumsum(0), torch.arange(max(lengths), device=device)
+    return ((ends - own)[:, None] + place).where(place < own[:, None], sum(lengths))
+
+
+@lru_cache(16)
+def _real(lengths: tuple[int, ...], width: int, device: torch.device) -> Int[Tensor, "N"]:
+    """The places of padded rows, one after another, that are no padding."""
+    own = torch.tensor(lengths, device=device)
+    return (torch.arange(width, device=device) < own[:, None]).flatten().nonzero()[:, 0]
 
 
 _split_copy: Callable[[Tensor, list[int], int], tuple[Tensor, ...]]
@@ -130,18 +146,19 @@ _split_copy = torch.split_with_sizes_copy  # type: ignore[assignment]  # torch d
 def _lengthened(before: Tensor, own: Own | None, after: Tensor) -> Own | None:
     if own is None:
         return None
-    return own._replace(lengths=own.lengths + after.shape[own.dim] - before.shape[own.dim])
+    more = after.shape[own.dim] - before.shape[own.dim]
+    return own._replace(lengths=tuple(length + more for length in own.lengths))
 
 
 def _closed_up(after: Tensor, own: Own | None, before: Tensor | None) -> Tensor:
     """What was appended after the padding of each row, moved to the end of the row."""
     if own is None or before is None or after.shape == before.shape:
         return after
-    dim, lengths = own
-    end = before.shape[dim]
+    dim, end, device = own.dim, before.shape[own.dim], after.device
     x = after.movedim(dim, 1).clone()  # (B, M, ...)
     newest = x[:, end:].clone()
     x[:, end:] = 0
-    place = lengths[:, None] + torch.arange(newest.shape[1], device=x.device)
-    x[torch.arange(len(x), device=x.device)[:, None], place] = newest
+    place = torch.arange(newest.shape[1], device=device)
+    place = torch.tensor(own.lengths, device=device)[:, None] + place
+    x[torch.arange(len(x), device=device)[:, None], place] = newest
     return x.movedim(1, dim)

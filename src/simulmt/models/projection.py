@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,6 +17,8 @@ from simulmt.models.embedding import TiedEmbedding
 
 BLOCK = 4096
 """The subwords of a block: its logits and its part of the matrix stay in the cache."""
+_ROWS = 8
+"""Each row reads the whole matrix; with many, the logits exceed the cache."""
 
 
 class Projection(NamedTuple):
@@ -28,6 +30,14 @@ class Projection(NamedTuple):
     def __call__(self, states: Float[Tensor, "*B E"]) -> Float[Tensor, "*B V"]:
         """The logits of some states."""
         return functional.linear(states, self.weight, self.bias)
+
+    def likelihoods(
+        self, states: Float[Tensor, "B T E"], tokens: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T"]:
+        """The log-likelihoods of tokens; the logits of a few rows are held at a time."""
+        parts = zip(torch.split(states, _ROWS), torch.split(tokens, _ROWS), strict=True)
+        found = [self(own).log_softmax(-1).gather(-1, of[..., None])[..., 0] for own, of in parts]
+        return torch.cat(found)
 
     def of_step(self, states: Float[Tensor, "B E"]) -> Float[Tensor, "B V"]:
         """The logits of a step of decoding, on a CPU block by block."""

@@ -7,7 +7,7 @@ with `fault` to a message that it does not understand, and with `closed` before 
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Len
@@ -240,4 +240,4 @@ FromServer: TypeAlias = Welcome | Step | Panes | Notice
 
 def text_of(message: FromServer) -> str:
     """Return the text of a message; ASCII, so that any string in it can be sent."""
-    return json.dumps(asdict(message))
+    return json.dumps(message, default=vars)

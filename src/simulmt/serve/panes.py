@@ -69,9 +69,9 @@ class SentencePane:
         self.delays = [source.at(written.delays[end - 1]) for end in ends]
         stops = WordMap((*source, len(read) + 1))  # a head stands at a word, or at EOS
         streams = not translator.model.mechanism.offline
-        heads = (written.positions[end - 1] if streams else () for end in ends)
+        heads = (written.positions[end - 1] if streams else () for end in ends[kept:])
         places = (tuple(map(stops.at, one)) for one in heads)
-        return PaneStep(kept, tuple(map(Written, self.words, self.delays, places))[kept:])
+        return PaneStep(kept, tuple(map(Written, self.words[kept:], self.delays[kept:], places)))
 
     def _revise(self, words: list[str]) -> PaneStep:
         kept, read = common_length([self.words, words]), len(self.translator.words_read)
