@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+import zoo
 from commands import type_in
 from simulmt.errors import UserError
-from simulmt.parts.builders import build_mechanism, outline_model
+from simulmt.parts.builders import build_mechanism, build_model, outline_model
 from simulmt.parts.configuration import Setup
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
@@ -55,6 +57,25 @@ def test_a_chosen_model_shares_half_of_its_parameters_or_is_rejected(start):
             model_of(*given, other, "init_partial=true")
     with pytest.raises(UserError, match="less than half"):  # from Python, too
         model_of(*given, knows=False)
+
+
+WRAPPED = [("causal", False), ("causal", True), ("reencoding", False)]
+
+
+@pytest.mark.parametrize(("encoder", "averages"), WRAPPED)
+def test_the_attention_to_the_source_starts_from_that_of_any_model(encoder, averages, start):
+    """Also if averages of what was read, or the states of each prefix, are around one of them."""
+    trained = checkpoint.load(start)
+    chosen = {**trained.setup.model, "encoder": encoder, "average_embedding": averages}
+    wait_k = build_mechanism(zoo.options("wait_k"))
+    model = build_model(chosen, wait_k, trained.subwords.vocabulary)
+    found = checkpoint.load_matching(model, trained)
+    assert [*found.absent] == ["average.project.weight"] * averages
+    for name in found.loaded:
+        theirs = trained.weights[name.replace("attention.attention", "attention")]
+        assert torch.equal(model.state_dict()[name], theirs)
+    back = replace(trained, weights=model.state_dict())
+    assert checkpoint.load_matching(trained.build(), back).share == 1
 
 
 @pytest.mark.parametrize("presets", ["experiments=adapt", "experiments=[multi30k_cpu,adapt]"])

@@ -164,21 +164,31 @@ class Matched:
 
 def match_weights(model: nn.Module, trained: Trained) -> Matched:
     """Return which tensors match in name and shape, for example with another mechanism."""
-    own, theirs = model.state_dict(), trained.weights
-    loaded = [name for name in own if name in theirs and own[name].shape == theirs[name].shape]
+    own, theirs = model.state_dict(), _unwrapped(trained)
+    known = [name for name in own if _bare(name) in theirs]
+    loaded = [name for name in known if own[name].shape == theirs[_bare(name)].shape]
     return Matched(
         loaded=loaded,
-        absent=[name for name in own if name not in theirs],
-        reshaped=[name for name in own if name in theirs and name not in loaded],
+        absent=[name for name in own if name not in known],
+        reshaped=[name for name in known if name not in loaded],
         share=sum(own[name].numel() for name in loaded) / sum(x.numel() for x in own.values()),
     )
 
 
 def load_matching(model: nn.Module, trained: Trained) -> Matched:
     """Load the tensors that match."""
-    found = match_weights(model, trained)
-    model.load_state_dict({name: trained.weights[name] for name in found.loaded}, strict=False)
+    found, theirs = match_weights(model, trained), _unwrapped(trained)
+    model.load_state_dict({name: theirs[_bare(name)] for name in found.loaded}, strict=False)
     return found
+
+
+def _bare(name: str) -> str:
+    """Return the name of a tensor without the part that an attention around another one adds."""
+    return name.replace("source_attention.attention.", "source_attention.")
+
+
+def _unwrapped(trained: Trained) -> dict[str, Tensor]:
+    return {_bare(name): tensor for name, tensor in trained.weights.items()}
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
