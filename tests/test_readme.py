@@ -171,8 +171,7 @@ def composed(program: str, overrides: list[str]) -> DictConfig:
     groups = [one.input_line for one in parsed if one not in values]
     config = deepcopy(of_groups(program, *groups))
     for one in values:
-        key = one.get_key_element().lstrip("+")
-        OmegaConf.update(config, key, one.value(), force_add=one.is_add())
+        OmegaConf.update(config, one.key_or_group, one.value(), force_add=one.is_add())
     return config
 
 

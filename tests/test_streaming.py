@@ -51,8 +51,6 @@ def test_what_was_said_depends_on_nothing_that_comes_later(name, kind, monkeypat
         translator = Translator(made, subwords, CPU)
         heard = one.split()[:CUT]
         early = [new for word in heard for new in translator.read(word)]
-        if not early:
-            continue
         said += len(early)
         for rest in (one.split()[CUT:], other.split()[CUT:], []):
             ids = torch.tensor([[*subwords.encode(" ".join([*heard, *rest])), EOS]])

@@ -18,7 +18,7 @@ from simulmt.models.embedding import TiedEmbedding
 BLOCK = 4096
 """The subwords of a block: its logits and its part of the matrix stay in the cache."""
 _ROWS = 8
-"""Each row reads the whole matrix; with many, the logits exceed the cache."""
+"""The rows whose logits are held at a time: the logits of more rows would exceed the cache."""
 
 
 class Projection(NamedTuple):
