@@ -1,9 +1,11 @@
 import gzip
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from unittest.mock import Mock
@@ -23,6 +25,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.system.disk import zstd
+from simulmt.system.lock import alone
 
 SPLIT = verbfinal(5, 300, 20, 20).splits["train"]
 
@@ -168,6 +171,29 @@ def test_a_lock_of_another_user_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=PermissionError(13, "denied")))
     with pytest.raises(UserError, match=r"the lock .*entry\.lock cannot be opened \(denied\)"):
         Entry(tmp_path / "entry", lambda folder: {"a": 1}).record  # noqa: B018
+
+
+def test_a_folder_that_cannot_be_written_needs_no_lock(tmp_path, monkeypatch):
+    """As that of the test sets which a colleague has downloaded."""
+    monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=PermissionError(13, "denied")))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the tests may run as root
+    with alone(tmp_path / "wmt15") as locked:
+        assert not locked
+
+
+def test_what_another_machine_is_writing_stays(tmp_path, monkeypatch):
+    """Some file systems lock a file for the processes of one machine only."""
+
+    def make(folder: Path) -> dict[str, int]:
+        (folder / "rows").write_bytes(b"whole")
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "gethostname", lambda: "another")
+            patch.setattr(store, "alone", lambda _: nullcontext(True))
+            Entry(tmp_path / "entry", lambda folder: {"a": 1}).record  # noqa: B018
+        assert (folder / "rows").exists()
+        return {"a": 1}
+
+    assert Entry(tmp_path / "entry", make).record.facts == {"a": 1}
 
 
 def test_a_line_break_within_a_line_is_an_error():

@@ -121,9 +121,9 @@ def test_a_corpus_has_a_space_between_any_two_characters(tmp_path):
     assert list(test.targets) == ["a cat", "numbers"]
 
 
-def test_bleu_is_that_of_the_language_of_a_target_in_characters():
-    assert WritingOptions().of("zh").bleu == "13a"
-    assert WritingOptions(("source",)).of("zh").bleu == "13a"
+def test_bleu_is_that_of_the_target_language():
+    assert WritingOptions().of("en").bleu == "13a"
+    assert WritingOptions(("source",)).of("zh").bleu == "zh"  # in words, between spaces
     found = {
         code: WritingOptions(("target",)).of(code).bleu for code in ("zh", "zh-CN", "ja", "th")
     }

@@ -3,7 +3,7 @@ import pytest
 from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.writing import Writing
-from simulmt.scoring.guards import residue
+from simulmt.scoring.guards import residue, unspaced_sides
 from simulmt.scoring.score import score
 
 
@@ -60,7 +60,19 @@ def test_a_few_lines_and_a_count_of_the_rest():
     assert "5 more" in residue(corpus)[-1]
 
 
+def test_text_without_spaces_is_noticed_unless_its_characters_are_words():
+    words, chinese = "the longest of these words is interesting", "两个男人在红房子前面睡觉。"
+    assert unspaced_sides({"source": [words] * 9, "target": []}) == []
+    assert unspaced_sides({"source": ["", "-" * 80], "target": [" ".join(chinese)]}) == []
+    assert unspaced_sides({"source": ["两个 男人 在 红房子 前面 睡觉 。"], "target": []}) == []
+    (warning,) = unspaced_sides({"source": [words], "target": [chinese, "明天见。"]})
+    assert warning.startswith("the target has 8 letters per word")
+    assert "data.characters=[target]" in warning
+
+
 def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
-    corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
+    corpus = [instance(0, reference="don &apos;t [x]"), instance(1, source="x" * 50)]
     summary.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
-    assert residue(corpus)[0] in capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    assert residue(corpus)[0] in lines
+    assert any(line.startswith("the source has 19 letters per word") for line in lines)

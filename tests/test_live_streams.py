@@ -104,6 +104,15 @@ def test_a_word_without_subwords_is_read_as_unknown(
     assert all(one.boundaries[-1].split == len(one.text.split()) for one in found)
 
 
+def test_a_text_is_read_word_by_word() -> None:
+    subwords, split = documents()
+    one, other = (StreamTranslator(a_model("mma_il"), subwords, CUTS["pointer"]) for _ in "ab")
+    text = " ".join(split.sources)
+    apart = [event for word in [*text.split(), None] for event in one.events(word)]
+    assert [*other.events(text), *other.events(None)] == apart
+    assert len({event.read for event in apart}) > 1
+
+
 def test_a_word_is_told_once_it_is_complete_and_not_later() -> None:
     subwords, split = documents()
     model = a_model("mma_il")

@@ -23,6 +23,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import WaitK
 from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.writing import Writing
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
 from simulmt.programs.export import import_model
@@ -170,6 +171,14 @@ def test_a_model_of_several_source_languages_is_imported(tmp_path):
     described = json.loads(path.read_text()) | {"source_lang": "cat+oci+spa"}
     path.write_text(json.dumps(described))
     assert marian.read(folder, "fra").manifest.source_language == "mul"
+
+
+def test_bleu_is_that_of_the_target_language(tmp_path):
+    folder = write_folder(tmp_path / "folder")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"target_lang": "zh"}))
+    trained = marian.read(folder)
+    assert trained.subwords.writing == trained.manifest.writing == Writing(bleu="zh")
 
 
 def test_delays_count_the_words_of_the_text(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from simulmt.analysis.figures import panels
 from simulmt.analysis.figures.heads import HEADS, KINDS, MOST, write_picture
 from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
@@ -55,6 +56,13 @@ def data_of(page: str):
     """What the page's script reads, as a browser finds it."""
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', page)
     return json.loads(found)
+
+
+def test_letters_that_no_font_has_are_named_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(panels, "_FONTS", ["DejaVu Sans"])
+    for name in "ab":
+        write_picture([made(["▁你好"], ["▁hello"])], tmp_path / f"{name}.png")
+    assert capsys.readouterr().err.count("no installed font has all letters") == 1
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from simulmt.programs.score import read_options
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
 from simulmt.training.run_name import run_name, within
+from small_runs import LONGER
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -235,3 +236,19 @@ def test_every_named_file_of_the_repository_exists(page):
     for name in code(TEXT[page]):
         if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name):
             assert (ROOT / name).exists(), name
+
+
+def test_the_page_for_python_runs_from_top_to_bottom(trained_once, tmp_path, monkeypatch):
+    trained = {
+        "RUN": [*LONGER, "mechanism=wait_k"],
+        "OFFLINE": [*LONGER, "mechanism=soft", "model.encoder=bidirectional"],
+        "DOCUMENTS": ["mechanism=wait_k", "data.documents=true", "model.boundaries=true"],
+    }
+    for name, options in trained.items():
+        (tmp_path / name).symlink_to(trained_once(*options))
+    (tmp_path / "conf").symlink_to(ROOT / "conf")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks(TEXT["docs/python.md"], "python"):
+        exec(block, names)
+    assert len(names["resampled"]) == 1000

@@ -9,7 +9,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.manifest import Manifest
 from simulmt.decoding.instance import Instance
 from simulmt.files.run_directory import INSTANCES, PICTURE
-from simulmt.scoring.guards import residue
+from simulmt.scoring.guards import residue, unspaced_sides
 from simulmt.scoring.scores import Scores
 from simulmt.system.console import console, say
 from simulmt.system.ending import is_first
@@ -43,7 +43,7 @@ def results(
     if not is_first():
         return
     console.print(score_table({name: scores}))
-    _warn_of_residue(instances)
+    _warn_of_text(instances)
     sample = instances[typical_places(instances)[0]]
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / PICTURE)
@@ -55,11 +55,12 @@ def print_brief(scores: Scores, instances: Sequence[Instance], folder: Path) -> 
     figures = scores["paper", "word"]
     latency = ", ".join(f"{name} {figures[name].form()}" for name in ("BLEU", "AL", "DAL"))
     say(f"{latency}: {folder}")
-    _warn_of_residue(instances)
+    _warn_of_text(instances)
 
 
-def _warn_of_residue(instances: Sequence[Instance]) -> None:
-    for warning in residue(instances):
+def _warn_of_text(instances: Sequence[Instance]) -> None:
+    sides = {"source": (i.source for i in instances), "target": (i.reference for i in instances)}
+    for warning in [*residue(instances), *unspaced_sides(sides)]:
         console.print(warning, markup=False, soft_wrap=True, style="yellow")
 
 

@@ -8,7 +8,7 @@ from simulmt.data.text import text_lines
 from simulmt.decoding.writing import words_of
 from simulmt.errors import UserError
 
-_MARKS = (".", "!", "?", "。", "！", "？")
+_MARKS = (".", "!", "?", "。", "！", "？", "؟")
 _LEAST, _MOST = 20, 40
 
 
@@ -16,7 +16,7 @@ def at_punctuation(words: Sequence[str]) -> list[list[str]]:
     """Words cut after `.`, `!` or `?` once there are 20, and after 40 in any case.
 
     This is the rule of the shared task's baselines (IWSLT 2025 and 2026). It also cuts after the
-    same marks of Chinese and Japanese.
+    same marks of Chinese, Japanese and Arabic.
     """
     sentences: list[list[str]] = [[]]
     for word in words:

@@ -8,6 +8,7 @@ the one that makes it.
 import hashlib
 import json
 import shutil
+import socket
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -97,8 +98,8 @@ class Entry:
 
     def _make(self, locked: bool) -> EntryRecord:
         """Make the entry beside its place; without a lock, several processes may do so at once."""
-        place, name = self.folder, self.folder.name
-        killed = place.parent.glob(f"{name}.*{UNFINISHED}") if locked else ()
+        place, name = self.folder, f"{self.folder.name}.{socket.gethostname()}"
+        killed = place.parent.glob(f"{name}.*{UNFINISHED}") if locked else ()  # on this machine
         for corrupt in (place, *killed):
             shutil.rmtree(corrupt, ignore_errors=True)
         made = place.with_name(f"{name}.{uuid.uuid4().hex}{UNFINISHED}")
@@ -106,7 +107,7 @@ class Entry:
         try:
             facts = dict(self.make(made))
             sha256 = {file.name: digest_of_file(file) for file in sorted(made.iterdir())}
-            record = EntryRecord.sealed(name, sha256, facts)
+            record = EntryRecord.sealed(place.name, sha256, facts)
             write_json(made / _RECORD, record)
             if not place.exists():  # or another process was faster
                 made.rename(place)

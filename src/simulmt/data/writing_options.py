@@ -9,7 +9,7 @@ from simulmt.decoding.writing import Writing
 BleuTokens: TypeAlias = Literal["13a", "intl", "zh", "ja-mecab", "char", "none"]
 """Tokenisers of sacreBLEU that need no network."""
 _BY_LANGUAGE: dict[str, BleuTokens] = dict.fromkeys(("zh", "zho", "cmn"), "zh")
-_BY_LANGUAGE |= dict.fromkeys(("ja", "jpn"), "ja-mecab")
+_BY_LANGUAGE |= dict.fromkeys(("ja", "jpn", "jap"), "ja-mecab")
 
 
 def unspaced_language(code: str) -> BleuTokens | None:
@@ -24,8 +24,8 @@ class WritingOptions:
 
     Attributes:
         characters: The sides on which each character is a word.
-        bleu: The tokeniser of sacreBLEU; None for 13a, or, of a target in characters, for that of
-            its language, and `char` if it has none.
+        bleu: The tokeniser of sacreBLEU; None for that of Chinese or Japanese, and otherwise for
+            13a, or `char` if the target is in characters.
     """
 
     characters: tuple[Literal["source", "target"], ...] = ()
@@ -34,5 +34,5 @@ class WritingOptions:
     def of(self, target: str) -> Writing:
         """Return how text is written and counted, with the code of its target language."""
         source, characters = (side in self.characters for side in ("source", "target"))
-        usual = (unspaced_language(target) or "char") if characters else "13a"
+        usual = unspaced_language(target) or ("char" if characters else "13a")
         return Writing(source, characters, self.bleu or usual)

@@ -15,6 +15,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.options import pick
 
 STREAM, LINES, PUNCTUATION = TOLD = "model", "lines", "punctuation"
 """What `sentences` can name: who ends a sentence, the model, the lines of the text or its marks."""
@@ -117,7 +118,7 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
             f"cut=likelihood with mechanism={model.mechanism.name}, which has several states for "
             "each target token: choose cut=reading"
         )
-    return CUTS[name]
+    return pick(CUTS, name, "cut")
 
 
 def _tensors(

@@ -12,8 +12,8 @@ from simulmt.decoding.writing import WORDS, Writing, unspaced
 class Instance:
     """One decoded sentence. EOS does not count in any length.
 
-    Spaces separate the words of all texts. If `writing` says that each character is a word, these
-    are spaced out, and `texts_of` joins them.
+    Spaces separate the words of all texts. If `writing` says that each character is a word, a space
+    must stand between any two of them (`simulmt.decoding.writing.spaced`); `texts_of` joins them.
 
     `delays[i]` is the number of source words read before word i of the prediction was written.
     `subword_delays` is the same in subwords, EOS included, and `before_end` the number of words

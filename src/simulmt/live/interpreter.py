@@ -70,7 +70,9 @@ class Event(NamedTuple):
     word: str = ""
     """The word; after SHOW all words that are shown, which replace those shown before."""
     read: int = 0
-    """The number of source words read, of the sentence; in a stream, of the whole stream."""
+    """The number of source words read, of the sentence; in a stream, of the whole stream. After
+    WRITE of a sentence, when the word is known to be complete; in a stream, its delay, which may be
+    less."""
     length: int = 0
     """After END, the number of source words of the sentence."""
     heads: tuple[int, ...] = ()

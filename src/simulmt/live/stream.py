@@ -40,6 +40,10 @@ class StreamTranslator:
     def of(cls, translator: Translator, cut: str) -> "StreamTranslator":
         """Return a translator of streams with the model and the policy of one of sentences.
 
+        Args:
+            translator: of a model that was trained on documents.
+            cut: `pointer`, `likelihood` or `reading` (docs/streams.md).
+
         Raises:
             UserError: as for `cut_of`.
         """
@@ -54,33 +58,33 @@ class StreamTranslator:
         self._told = 0
         self._begin, self._lengths, self._over = 0, list[int](), False
 
-    def read(self, word: str | None) -> list[str]:
-        """Read a word, or None for the end; return the words that are now decided.
+    def read(self, text: str | None) -> list[str]:
+        """Read words, or None for the end; return the words that are now decided.
 
         A word is decided once the next word begins, or the sentence ends.
         """
-        return [event.word for event in self.events(word) if event.action == "WRITE"]
+        return [event.word for event in self.events(text) if event.action == "WRITE"]
 
-    def events(self, word: str | None) -> Iterator[Event]:
-        """Read a word, or None for the end; yield the words that are now decided, and the ends.
+    def events(self, text: str | None) -> Iterator[Event]:
+        """Read words, or None for the end; yield the words that are now decided, and the ends.
 
         `Event.read` of a written word is its delay: the words of the stream that had been read when
         its last subword was written.
         """
-        for part in self.arriving(word):
+        for part in self.arriving(text):
             self.stream.read_word(part)
         yield from self.decided()
 
-    def arriving(self, word: str | None) -> list[list[int]]:
-        """What the stream reads next: the subwords of a word, or of characters; EOS for None.
+    def arriving(self, text: str | None) -> list[list[int]]:
+        """What the stream reads next: the subwords of each word; EOS for None.
 
         A word without subwords is read as UNK, since it counts in the stream.
         """
-        self._over = word is None
-        if word is None:
+        self._over = text is None
+        if text is None:
             parts = [[self.model.vocabulary.eos]]
         else:
-            apart = words_of(word, True) if self.subwords.writing.source else [word]
+            apart = words_of(text, self.subwords.writing.source) or [text]
             parts = [self.subwords.encode(one) or [self.model.vocabulary.unk] for one in apart]
         self._lengths += map(len, parts)
         return parts

@@ -47,18 +47,27 @@ class Translator:
         self.reset()
 
     @classmethod
-    def load(cls, place: str | Path, device: str = "auto") -> "Translator":
+    def load(
+        cls,
+        place: str | Path,
+        device: str = "auto",
+        policy: Policy | None = None,
+        dials: Mapping[str, float] = {},
+    ) -> "Translator":
         """Return the translator of a trained model; loading executes nothing from the file.
 
         Args:
             place: a run directory (its average or best checkpoint), a `.ckpt` file, or an exported
                 folder.
             device: `auto`, `cpu` or `cuda`.
+            policy: commits words of drafts; None for the model's own decision.
+            dials: values of the mechanism's dials that differ from those of the training.
 
         Raises:
-            UserError: there is no checkpoint or no such device, or the checkpoint is corrupt.
+            UserError: there is no checkpoint or no such device, the checkpoint is corrupt, the
+                policy does not fit the model, or the mechanism lacks a dial.
         """
-        return cls.of(checkpoint.load(Path(place)), device)
+        return cls.of(checkpoint.load(Path(place)), device, policy, dials)
 
     @classmethod
     def of(
@@ -68,14 +77,7 @@ class Translator:
         policy: Policy | None = None,
         dials: Mapping[str, float] = {},
     ) -> "Translator":
-        """Return the translator of a trained model that is already loaded.
-
-        Args:
-            trained: the model.
-            device: `auto`, `cpu` or `cuda`.
-            policy: commits words of drafts; None for the model's own decision.
-            dials: values of the mechanism's dials that differ from those of the training.
-        """
+        """Return the translator of a trained model that is already loaded, otherwise as `load`."""
         where = pick_device(device, trained.precision)
         return cls(trained.build(dials, policy).to(where), trained.subwords, where, policy)
 
@@ -90,7 +92,8 @@ class Translator:
         """Read words, or None for the end of the sentence; return the words that are now decided.
 
         A word is decided once it is known to be complete: with the first subword of the next word,
-        or with the end of the translation.
+        or with the end of the translation. So it may appear later than its delay says: the number
+        of words that had been read when its last subword was written.
         """
         for part in self.arriving(text):
             self.stream.read_word(part)
@@ -116,7 +119,7 @@ class Translator:
         return self._subwords_read >= LONGEST
 
     def finish(self) -> list[str]:
-        """End the sentence; return the rest of its translation."""
+        """End the sentence; return the rest of its translation. Call `reset` before the next."""
         return self.read(None)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,14 +25,15 @@ _config: Any = numba.config
 
 @functools.cache
 def _cache_folder() -> str:
-    """Return a folder for the machine code of this version of the kernels.
+    """Return a folder for the machine code of this version of the kernels, for this processor.
 
     numba checks only a kernel's own file for changes, while kernels call helpers in other files. So
-    the folder's name is a digest of the times and sizes of all files here.
+    the folder's name is a digest of the times and sizes of all files here. Machines that share the
+    folder may have different processors, and numba's index is not locked.
     """
     here = Path(__file__).parent
     files = [path.stat() for path in sorted(here.glob("*.py"))]
-    stamp = repr([(file.st_mtime_ns, file.st_size) for file in files])
+    stamp = repr([get_host_cpu_name(), *((file.st_mtime_ns, file.st_size) for file in files)])
     own = here if os.access(here, os.W_OK) else Path.home() / ".cache" / "simulmt"
     place = Path(_config.CACHE_DIR or own / "__pycache__")
     return str(place / f"kernels-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}")

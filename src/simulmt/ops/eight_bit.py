@@ -82,7 +82,7 @@ class EightBit:
 
 def _processor() -> Mapping[str, object]:
     """What the processor can do."""
-    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return torch.cpu.get_capabilities()
 
 
 def _scale(rows: Float[Tensor, "N D"]) -> Float[Tensor, "N 1"]:

@@ -51,8 +51,7 @@ def forward_algorithm(
             "(sentences, tokens, states): expand the smaller ones"
         )
     double = torch.float64 in {translate.dtype, emission.dtype}
-    exact = torch.float32 if translate.device.type == "mps" else torch.float64
-    translate, emission = translate.to(exact), emission.to(exact)
+    translate, emission = translate.double(), emission.double()
     log_f = translate.new_zeros(len(translate), 1)  # as from a single state before the first token
     rows = []
     steps = zip(emission.unbind(1), _transitions(translate, reads), strict=True)

@@ -16,6 +16,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
+from simulmt.scoring.guards import unspaced_sides
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console, say
 
@@ -76,7 +77,7 @@ class RunData:
         return SplitDecoder(split, self.subwords, tokens, search, encoded=encoded)
 
     def describe(self) -> None:
-        """Print the sizes, the dropped pairs, and the splits that repeat the training text."""
+        """Print sizes, dropped pairs, and warnings about text that repeats or has no spaces."""
         corpus = self.corpus
         sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
         say(f"{corpus.name} {self.manifest.pair}: {sizes} pairs, {len(self.subwords):,} subwords")
@@ -84,3 +85,6 @@ class RunData:
             summary.print_dropped(name, split)
         for name in ("valid", "test"):
             summary.repeated(name, corpus.splits[name], self.manifest)
+        valid = corpus.splits["valid"]
+        for warning in unspaced_sides({"source": valid.sources, "target": valid.targets}):
+            say(f"warning: {warning}")

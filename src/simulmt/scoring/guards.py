@@ -1,12 +1,14 @@
-"""Warnings about scored text that holds subword marks, escapes or special tokens.
+"""Warnings about text that holds subword marks, escapes or special tokens, or no spaces.
 
 References that are still segmented or escaped cost ten BLEU without any error. The patterns do not
-match ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning.
+match ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning. Where text has no spaces, a
+sentence counts as one word, and latency in words looks low.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html.entities import html5
+from unicodedata import east_asian_width
 
 from simulmt.data.tokenizer import UNKNOWN
 from simulmt.decoding.instance import Instance, texts_of
@@ -24,6 +26,7 @@ _KINDS = {
     "unknown characters": (UNKNOWN, "let data.subwords cover all characters, and retrain"),
 }
 _MOST = 5
+_LONG = 10  # letters per word; 4 to 8 are usual. A Chinese or Japanese letter counts twice
 
 
 def residue(instances: Sequence[Instance]) -> list[str]:
@@ -56,3 +59,20 @@ def residue(instances: Sequence[Instance]) -> list[str]:
         warnings.append(f"{kind} in the {field}: {first}{more}; {_KINDS[kind][1]}")
     rest = len(warnings) - _MOST
     return warnings[:_MOST] + ([f"and {rest} more such warnings"] if rest > 0 else [])
+
+
+def unspaced_sides(texts: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return a warning for each side, `source` or `target`, that seems to have no spaces."""
+    warnings = []
+    for side, lines in texts.items():
+        words = " ".join(lines).split()
+        letters = [*filter(str.isalpha, "".join(words))]
+        wide = sum(east_asian_width(letter) in "FW" for letter in letters)
+        if len(letters) + wide > _LONG * len(words):
+            mean = len(letters) / len(words)
+            warnings.append(
+                f"the {side} has {mean:.0f} letters per word: if it is written without spaces, "
+                f"figures in words mean little without data.characters=[{side}] "
+                "(docs/characters.md)"
+            )
+    return warnings

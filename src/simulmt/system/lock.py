@@ -33,7 +33,7 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
         waits: if another process holds the lock, print its name and wait.
 
     Yields:
-        True if the lock is held; False on a file system without locks.
+        True if the lock is held; False without locks, or in a folder that cannot be written.
 
     Raises:
         BusyError: another process holds the lock, and `waits` is False; the message names it.
@@ -53,7 +53,7 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
         except NotImplementedError:  # a system without locks
             break
         except OSError as error:
-            if error.errno not in _WITHOUT_LOCKS:
+            if error.errno not in _WITHOUT_LOCKS and os.access(file.parent, os.W_OK):
                 why = f"the lock {file} cannot be opened ({error.strerror})"
                 raise UserError(f"{why}: check its owner and permissions") from None
             break

@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import pytorch_lightning as pl
+import torch
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import Logger
@@ -72,7 +73,7 @@ def make_trainer(
         own.append(TrainingBar())
     return pl.Trainer(
         default_root_dir=folder,
-        accelerator=plan.accelerator,
+        accelerator=plan.accelerator if torch.cuda.is_available() else "cpu",  # never a Mac's GPU
         devices=plan.devices,
         num_nodes=plan.nodes,
         strategy=plan.strategy,

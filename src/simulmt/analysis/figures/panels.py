@@ -1,6 +1,7 @@
 """The panels of a figure: axes, legends, lines, and how a figure is saved."""
 
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 
 from simulmt.analysis.figures.style import Style
+from simulmt.system.console import warn
 from simulmt.system.disk import replacing
 
 DPI = 150
@@ -21,6 +23,7 @@ FONT_SIZE = 10
 """Of the text of a legend, in points."""
 _FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
 _FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
+_MISSING = "Glyph .* missing from font"
 
 
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -101,11 +104,16 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
     fonts = [name for name in _FONTS if name in fontManager.get_font_names()]
     with (
         rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42, "font.family": fonts}),
-        warnings.catch_warnings(),
+        warnings.catch_warnings(record=True) as caught,
     ):
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box takes its place
+        warnings.filterwarnings("always", _MISSING)
         for path in paths:
             kind = path.suffix[1:].lower()
             undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             with replacing(path) as unfinished:
                 figure.savefig(unfinished, format=kind, metadata=undated, dpi=dpi, **options)
+    for other in caught:
+        if re.match(_MISSING, str(other.message)):  # matplotlib draws other letters instead
+            warn("no installed font has all letters of the pictures: install Noto Sans CJK")
+        else:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

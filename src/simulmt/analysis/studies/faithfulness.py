@@ -93,7 +93,7 @@ def _row(instances: Sequence[Instance], links: Sequence[Links], counted: Counted
 
 def _draw(run_set: RunSet, rows: Sequence[Row]) -> Figure:
     """Draw a panel for each figure; a run forced to write the references is hollow."""
-    lines = line_names(run_set.runs)
+    lines, unit = line_names(run_set.runs), run_set.runs[0].scores.writing.of_source()
     filled = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
     hollow: Style = {"markerfacecolor": "white", "linewidth": 0.8}
     outlined = {n: s | hollow | {"markeredgecolor": s["color"]} for n, s in filled.items()}
@@ -106,7 +106,7 @@ def _draw(run_set: RunSet, rows: Sequence[Row]) -> Figure:
                 if row["of"] == of and row["DAL_word"] is not None
             ]
             handles = draw_lines(axes, points, styles)
-        axes.set(xlabel="DAL (source words)", ylabel=label)
+        axes.set(xlabel=f"DAL (source {unit}s)", ylabel=label)
     panels[-1].set_ylim(0, max(1.0, panels[-1].get_ylim()[1]))  # often there are none
     mark: Style = {"color": GREY, "marker": "o", "linestyle": "", "markerfacecolor": "white"}
     draw_legend(figure, [*handles, Line2D([], [], label="forced to write the references", **mark)])

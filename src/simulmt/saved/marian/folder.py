@@ -18,6 +18,7 @@ from simulmt.data import marian
 from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.marian import IDS, MarianSubwords
 from simulmt.data.text import NORMALISATION
+from simulmt.data.writing_options import WritingOptions
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.models.vocabulary import Vocabulary
@@ -70,6 +71,8 @@ def read(folder: Path, target: str | None = None) -> Trained:
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
     subwords, options = _subwords(folder, fields, described, target), fields.model_options()
+    language = target or described.target_lang or "und"
+    writing = WritingOptions().of(language)
     name = re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
     config = {
         "mechanism": dict(SOFT),
@@ -84,14 +87,15 @@ def read(folder: Path, target: str | None = None) -> Trained:
         manifest=Manifest(
             name=name,
             source_language=described.source_lang or "und",
-            target_language=target or described.target_lang or "und",
+            target_language=language,
             normalisation=NORMALISATION,
             subwords=SubwordsRecord(subwords.digest, len(subwords)),
             splits={},
             licence=licence(folder),
+            writing=writing,
         ),
         needs={},
-        subwords=subwords,
+        subwords=subwords.written(writing),
         weights=_weights(folder, options),
     )
 
