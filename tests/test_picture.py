@@ -62,7 +62,7 @@ def test_letters_that_no_font_has_are_named_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(panels, "_FONTS", ["DejaVu Sans"])
     for name in "ab":
         write_picture([made(["▁你好"], ["▁hello"])], tmp_path / f"{name}.png")
-    assert capsys.readouterr().err.count("no installed font has all letters") == 1
+    assert capsys.readouterr().err.count("no font here has all letters") == 1
 
 
 @pytest.mark.parametrize(

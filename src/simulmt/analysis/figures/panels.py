@@ -114,6 +114,6 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
                 figure.savefig(unfinished, format=kind, metadata=undated, dpi=dpi, **options)
     for other in caught:
         if re.match(_MISSING, str(other.message)):  # matplotlib draws other letters instead
-            warn("no installed font has all letters of a picture: install one, such as Noto Sans CJK")
+            warn("no font here has all letters of a picture: install one, such as Noto Sans CJK")
         else:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
