@@ -27,7 +27,7 @@ setup: $(READY)  ## create the development environment .venv
 run: $(READY)  ## train on the built-in data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
-test: lint type $(READY)  ## lint, types, import contracts, tests (about twelve minutes)
+test: lint type $(READY)  ## lint, types, import contracts, tests (about 20 minutes)
 	$(PYTEST) $(SHAPES:%=--ignore=tests/test_%.py)
 	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
 
