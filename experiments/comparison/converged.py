@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from simulmt.data.store import digest_of_file
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import tested_checkpoint
+from simulmt.system.disk import write_rows
 
 
 def merged(rows: list[dict[str, str]], path: Path) -> list[dict[str, str]]:
@@ -25,10 +26,7 @@ def merged(rows: list[dict[str, str]], path: Path) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             new = {row["run"] for row in rows}
             rows = [row for row in csv.DictReader(file) if row["run"] not in new] + rows
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(rows, path)
     return rows
 
 

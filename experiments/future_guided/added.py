@@ -11,12 +11,10 @@ BASE, and a random projection of the averages.
 from __future__ import annotations
 
 import argparse
-import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from simulmt.attention import Attended
 from simulmt.data.batches import ordered_batches
@@ -26,36 +24,32 @@ from simulmt.models.model import Model
 from simulmt.parts.builders import build_mechanism, build_model
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
-from simulmt.system.disk import replacing
+from simulmt.system.disk import write_rows
 
 TOKENS = 4000
 
 
 @torch.inference_mode()
-def added(model: Model, encoded: EncodedSplit) -> list[float]:
+def added(model: Model, encoded: EncodedSplit) -> dict[str, float]:
     """Return the share of each layer."""
-    plain: list[list[Tensor]] = []
-    guided: list[list[Tensor]] = []
-    for layer in (each for each in model.modules() if isinstance(each, GuidedAttention)):
-        for contexts, module in ((plain, layer.attention), (guided, layer)):
-            contexts.append([])
-            module.register_forward_hook(keep(contexts[-1]))
+    layers = [module for module in model.modules() if isinstance(module, GuidedAttention)]
+    contexts: dict[nn.Module, Tensor] = {}  # of the newest batch
+
+    def keep(module: nn.Module, _inputs: object, attended: Attended) -> None:
+        contexts[module] = attended.context
+
+    for layer in layers:
+        layer.register_forward_hook(keep)
+        layer.attention.register_forward_hook(keep)
+    lengths = torch.zeros(len(layers), 2, dtype=torch.float64)
     for rows in ordered_batches(encoded.lengths, TOKENS):
         batch = encoded.batch(rows)
         model(batch.source, batch.source_mask, batch.target_input)
-        for own in (*plain, *guided):
-            own[-1] = own[-1][batch.target_mask]
-    pairs = [(torch.cat(one), torch.cat(other)) for one, other in zip(plain, guided, strict=True)]
-    return [((b - a).norm(dim=-1).mean() / a.norm(dim=-1).mean()).item() for a, b in pairs]
-
-
-def keep(contexts: list[Tensor]) -> Callable[[object, object, Attended], None]:
-    """Return a hook that keeps the contexts of a module."""
-
-    def hook(_module: object, _inputs: object, attended: Attended) -> None:
-        contexts.append(attended.context)
-
-    return hook
+        for sums, layer in zip(lengths, layers, strict=True):
+            plain = contexts[layer.attention]
+            for n, context in enumerate((contexts[layer] - plain, plain)):
+                sums[n] += context[batch.target_mask].norm(dim=-1).sum()
+    return {f"layer_{n}": (own / of).item() for n, (own, of) in enumerate(lengths, 1)}
 
 
 def at_start(trained: Trained, base: Trained) -> Model:
@@ -79,14 +73,8 @@ def main() -> None:
     encoded = EncodedSplit.encode(first.own_split("test", None), first.subwords)
     models = {"start": at_start(first, checkpoint.load(given.base))}
     models |= {name: each.build() for name, each in trained.items()}
-    with replacing(given.output) as unfinished, unfinished.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        for number, (name, model) in enumerate(models.items()):
-            shares = added(model, encoded)
-            if not number:
-                table.writerow(("model", *(f"layer_{n}" for n in range(1, len(shares) + 1))))
-            table.writerow((name, *shares))
-            print(name, *(f"{share:.2f}" for share in shares))
+    rows = [{"model": name, **added(model, encoded)} for name, model in models.items()]
+    print(write_rows(rows, given.output))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ The row `unrelated` compares the teacher's states of each subword with those of 
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
 import torch
@@ -20,7 +19,7 @@ from simulmt.data.batches import ordered_batches
 from simulmt.data.encoded import EncodedSplit
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
-from simulmt.system.disk import replacing
+from simulmt.system.disk import write_rows
 
 TOKENS = 4000
 
@@ -45,15 +44,14 @@ def main() -> None:
     teacher = checkpoint.load(given.teacher)
     encoded = EncodedSplit.encode(teacher.own_split("test", None), teacher.subwords)
     taught = states(teacher, encoded)
-    mixed = taught[torch.randperm(len(taught), generator=torch.Generator().manual_seed(1))]
-    others = {run.stem: states(checkpoint.load(run), encoded) for run in given.runs}
-    with replacing(given.output) as unfinished, unfinished.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(("encoder", "distance"))
-        for name, found in {"unrelated": mixed, **others}.items():
-            distance = (found - taught).square().sum(1).mean().item()
-            table.writerow((name, distance))
-            print(f"{name}: {distance:.3g}")
+    order = torch.randperm(len(taught), generator=torch.Generator().manual_seed(1))
+    found = {"unrelated": taught[order]}
+    found |= {run.stem: states(checkpoint.load(run), encoded) for run in given.runs}
+    rows = [
+        {"encoder": name, "distance": (own - taught).square().sum(1).mean().item()}
+        for name, own in found.items()
+    ]
+    print(write_rows(rows, given.output))
 
 
 if __name__ == "__main__":
