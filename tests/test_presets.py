@@ -43,10 +43,12 @@ OTHER_FIGURES = (
     "bases.csv",
     "lost_mass.csv",
     "span.csv",
+    "converged_added.csv",
+    "converged_distances.csv",
 )
 
 QUALITY = re.compile(r"(stream\w+_|longyaal_)?(BLEU(_one|_other|_dev)?|chrF|absent|present)$")
-FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
+FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$|distance$|layer_\d$")
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)
 each_table = pytest.mark.parametrize("path", TABLES, ids=lambda p: str(p.relative_to(HOME)))
