@@ -108,6 +108,7 @@ WEIGHT = "model.embedding.weight"
         {"manifest": {"name": "a"}},
         {"needs": {"a]; rm -rf": ""}},
         {"subwords": {"vocab.json": torch.zeros(9)}},
+        {"subwords": {}},
         {"subwords": torch.zeros(9, dtype=torch.uint8)},
         lambda weight: weight.to(torch.int8),
         lambda weight: weight[:-1].clone(),
@@ -126,6 +127,24 @@ def test_hostile_entries_and_weights_are_rejected(change, content, tmp_path, mon
     with pytest.raises(REJECTED):
         checkpoint.load(tmp_path / "bad.ckpt").build()
     assert [path.name for path in tmp_path.iterdir()] == ["bad.ckpt"]
+
+
+@pytest.mark.parametrize("part", ["simulmt", "state_dict"])
+def test_a_checkpoint_that_lacks_a_part_is_rejected_in_one_line(part, content, tmp_path):
+    torch.save(content | {part: None}, tmp_path / "bad.ckpt")
+    with pytest.raises(UserError, match="not one that simulmt wrote"):
+        checkpoint.load(tmp_path / "bad.ckpt")
+
+
+def test_an_export_writes_no_file_that_a_checkpoint_names(content, tmp_path):
+    kept = content["simulmt"]["subwords"]
+    own = kept if isinstance(kept, dict) else {"subwords.model": kept}
+    content["simulmt"]["subwords"] = own | {"../outside": torch.zeros(9, dtype=torch.uint8)}
+    torch.save(content, tmp_path / "bad.ckpt")
+    to = tmp_path / "deep" / "given"
+    export(configuration("export", f"checkpoint={tmp_path / 'bad.ckpt'}", f"to={to}"))
+    assert not [*tmp_path.rglob("outside")]
+    assert checkpoint.load(to)
 
 
 def test_a_checkpoint_names_no_file_outside_its_run(content, tmp_path, cache):

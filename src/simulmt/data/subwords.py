@@ -77,7 +77,8 @@ class Subwords(Tokenizer):
         special = (_SPECIAL.pad, _SPECIAL.bos, _SPECIAL.eos)
         vocabulary = Vocabulary(len(surfaces), begins=beginnings(surfaces, special))
         spelled = [processor.id_to_piece(piece) for piece in pieces]
-        super().__init__(files, vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
+        own = {SUBWORDS: files[SUBWORDS]}  # an export writes what it holds
+        super().__init__(own, vocabulary, spelled, surfaces, (processor.encode,) * 2, writing)
         for character, found in zip(_PROBE, processor.normalize(_PROBE), strict=True):
             if found != f"\u2581{character}":
                 raise UserError(

@@ -49,7 +49,7 @@ def load(place: Path, option: str = "checkpoint") -> Trained:
         return exported.read(path)
     checkpoint = read_checkpoint(path)
     passport = checkpoint["simulmt"]
-    kept = passport.get("subwords")
+    kept = passport.get("subwords", {})
     files = {SUBWORDS: kept} if isinstance(kept, Tensor) else kept
     subwords = tokenizer_of({name: part.numpy().tobytes() for name, part in files.items()})
     return Trained.read(path, passport, subwords, _weights(checkpoint))
@@ -119,7 +119,10 @@ def read_checkpoint(path: Path) -> Config:
         UserError: the file is corrupt, or simulmt did not write it.
     """
     checkpoint = read_torch(path)
-    if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("simulmt"), dict):
+    parts = ("simulmt", "state_dict")
+    if not isinstance(checkpoint, dict) or not all(
+        isinstance(checkpoint.get(part), dict) for part in parts
+    ):
         raise UserError(f"{path} is a checkpoint, but not one that simulmt wrote")
     check_finite(path, checkpoint["state_dict"])
     return checkpoint
