@@ -121,6 +121,24 @@ def test_a_run_of_a_sweep_still_ignores_ctrl_c():
     assert ended(code, signal.SIGINT) == (0, "")
 
 
+VERB = """
+import sys, time, types
+from simulmt.programs import command
+def busy(config):
+    print("ready", flush=True)
+    time.sleep(60)
+sys.modules["simulmt.programs.align"] = types.SimpleNamespace(align=busy)
+sys.argv[1:] = ["source=a", "target=b"]
+command.run("align")
+"""
+
+
+def test_sigterm_leaves_no_temporary_files_of_a_verb(tmp_path):
+    status, errors = ended(VERB, signal.SIGTERM, TMPDIR=str(tmp_path))
+    assert (status, errors) == (TERMINATED, "")
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.slow
 def test_an_error_of_all_ranks_is_one_line(tmp_path):
     small = [*SMALL, "trainer=ddp", "trainer.devices=2", "data.valid=1", f"cache={tmp_path}"]

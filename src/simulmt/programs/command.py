@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,12 +65,14 @@ def run(verb: str) -> None:
     """Let Hydra compose the configuration of a verb and call its program.
 
     Raises:
-        SystemExit: with 2 on bad input, with 130 after Ctrl-C.
+        SystemExit: with 2 on bad input, with 130 after Ctrl-C, with 143 after SIGTERM.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises the exceptions themselves
     if not os.environ.get("WANDB_MODE"):  # empty means unset, also for wandb
         os.environ.pop("WANDB_MODE", None)
     logging.raiseExceptions = False  # a full disk prints no tracebacks of the log
+    if verb != "serve":  # whose server handles it
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     Plugins.instance().register(PluginFolders)
     try:
         with in_one_line(), TemporaryDirectory() as scratch:

@@ -39,7 +39,10 @@ def _guard(words: Sequence[str]) -> int:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
-    return _as_shell(subprocess.call(words, stdin=subprocess.DEVNULL))
+    status = subprocess.call(words, stdin=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)  # what the command has left behind
+    return _as_shell(status)
 
 
 if __name__ == "__main__":
