@@ -62,14 +62,18 @@ def test_a_file_is_translated_as_the_test_set_was(any_run, tmp_path, capsys):
 def test_a_file_and_a_stream_are_translated_alike(any_run, tmp_path, capsys, monkeypatch):
     text = tmp_path / "in.txt"
     marked = b"\xef\xbb\xbfder\n\xe2\x96\x81\n"
-    odd = b"\xff\xfe Haus\n\n\x00 \x1b[2J\tder\r\nMann  \n</s> <s>\n\xe2\x96\x81 \xe2\x81\x87 \n"
+    odd = "\ufffd\ufffd Haus\n\n\x00 \x1b[2J\tder\r\nMann  \n</s> <s>\n\u2581 \u2047 \n".encode()
     long = b"der Mann " * 25 + b"\n"
     content = marked + odd + long + "日本 ".encode() * 9 + b"\nder Mann sagt"
     text.write_bytes(content)
     batch = say(capsys, f"checkpoint={any_run}", f"input={text}")
-    with text.open() as file:
+    live = tmp_path / "live.txt"
+    live.write_bytes(content.replace("\ufffd".encode(), b"\xff"))  # not UTF-8
+    with live.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert say(capsys, f"checkpoint={any_run}") == batch
+    with pytest.raises(UserError, match=r"live\.txt, line 3, .*UTF-8"):
+        say(capsys, f"checkpoint={any_run}", f"input={live}")
     packed, bare = tmp_path / "in.txt.gz", tmp_path / "bare.txt"
     packed.write_bytes(gzip.compress(content))
     bare.write_bytes(content[3:])

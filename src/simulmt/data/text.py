@@ -69,20 +69,16 @@ def bare(word: str) -> str:
     return word.strip(_marks())
 
 
-def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
     """The normalised lines of a file, plain, `.gz` or `.zst`.
 
     Only LF or CR LF ends a line; a byte-order mark is skipped.
 
-    Args:
-        path: the file.
-        errors: how to treat bytes that are not UTF-8, as for `bytes.decode`.
-
     Raises:
-        UserError: the file cannot be read, is corrupt or, with `errors="strict"`, is not UTF-8.
+        UserError: the file cannot be read, is corrupt, or is not UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
-        yield normalise(decoded(raw, path, number, errors))
+        yield normalise(decoded(raw, path, number))
 
 
 def decoded(raw: bytes, path: Path | str, number: int, errors: str = "strict") -> str:

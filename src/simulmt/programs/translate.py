@@ -115,7 +115,7 @@ def _translate(options: TranslateOptions) -> None:
     translator = Translator.of(trained, options.device, policy, options.dial)
     try:
         if options.input and not options.actions:
-            lines = [*text_lines(options.input, errors="replace")]
+            lines = [*text_lines(options.input)]
             translate_lines(trained, translator, lines, options)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
         else:
@@ -207,7 +207,7 @@ def live(translator: Translator, options: TranslateOptions, sentences: dict[int,
     if file is None:
         text = interpreter.arriving(sys.stdin.fileno())
     else:
-        text = (f"{line}\n" for line in text_lines(file, errors="replace"))
+        text = (f"{line}\n" for line in text_lines(file))
     if actions:
         interpreter.print_events(events(text), sys.stdout)
     else:
