@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simulmt.errors import UserError
 from simulmt.programs.line_job import LineJob
 
 
@@ -52,6 +53,12 @@ def test_a_block_at_another_place_is_translated_again(job):
 
 def test_a_block_of_another_job_is_translated_again(job):
     assert translated(replace(job, job={"model": "other"})) == [*"abcd"]
+
+
+def test_a_block_that_is_lost_in_the_middle_ends_the_job(job):
+    next(job.folder.glob("block-*2.json")).unlink()
+    with pytest.raises(UserError, match=r"block-0000002\.json cannot be read any more"):
+        [*job.translations()]
 
 
 @pytest.mark.parametrize("spoil", ["", "{}", '{"sha256": "0", "lines": ["X"]}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,13 @@ def test_what_sacrebleu_does_not_have_is_one_line(
     with pytest.raises(UserError, match=message):
         read(tmp_path, pair, test=f"sacrebleu:{name}").splits["test"]
     assert socket.getdefaulttimeout() == before
+
+
+def test_a_corrupt_download_is_one_line(place: Path, tmp_path: Path, monkeypatch) -> None:
+    """SacreBLEU logs the reason and exits."""
+    monkeypatch.setattr(sacrebleu.utils, "get_source_file", lambda *_: sys.exit(1))
+    with pytest.raises(UserError, match="wmt14 de-en: the download is corrupt; `sacrebleu -t wmt"):
+        read(tmp_path, test="sacrebleu:wmt14").splits["test"]
 
 
 def test_evaluate_scores_a_test_set(place: Path, trained_once, capsys) -> None:

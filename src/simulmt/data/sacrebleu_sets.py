@@ -46,9 +46,10 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         with console.status(name), turn:
             path = utils.get_source_file(own, pair)
             references = utils.get_reference_files(own, pair)
-    except Exception as error:  # of several libraries
+    except (Exception, SystemExit) as error:  # of several libraries; sacreBLEU exits
+        why = "the download is corrupt" if isinstance(error, SystemExit) else error
         raise UserError(
-            f"{name} {pair}: {error}; `sacrebleu -t {own} -l {pair} --echo src` fetches it into "
+            f"{name} {pair}: {why}; `sacrebleu -t {own} -l {pair} --echo src` fetches it into "
             f"{place} on a machine with a network; if the copy there is corrupt, remove "
             f"{place / own} first"
         ) from None

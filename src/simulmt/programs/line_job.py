@@ -147,9 +147,15 @@ class LineJob:
         return [number for number in numbers if self._read(number) is None]
 
     def translations(self) -> Iterator[str]:
-        """Yield the translations of all lines, once no block is missing."""
+        """Yield the translations of all lines, once no block is missing.
+
+        Raises:
+            UserError: a block cannot be read any more.
+        """
         for number in range(self.blocks):
-            yield from self._read(number) or ()
+            if (lines := self._read(number)) is None:
+                raise UserError(f"{self._file(number)} cannot be read any more; {CONTINUES}")
+            yield from lines
 
     def publish(self, texts: Mapping[Path, Iterable[str]], facts: Config) -> int:
         """Move the finished texts to their places, write the record, and remove the folder.

@@ -21,7 +21,9 @@ def open_socket(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # peers may vanish
+        return listening
     except (OSError, ValueError) as error:  # ValueError: an impossible host name
         why = f"host={host} port={port} cannot be used ({error})"
         raise UserError(f"{why}: choose an address of this machine and a free port") from None
