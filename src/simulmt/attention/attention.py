@@ -180,8 +180,8 @@ class Attention(nn.Module):
             query: decoder states.
             memory: the part of the source that has been read.
             state: the state that the previous step returned; None before the first.
-            stand: the clock's decision for this step. Where a schedule decides, which of its
-                heads may move; None for all.
+            stand: the clock's decision for this step. Where a schedule decides, the sentences
+                whose heads may move; None for all.
         """
         carried, readiness = None, None
         if not isinstance(stand, Stand):

@@ -91,7 +91,8 @@ class Clock(ABC, Generic[ClockState]):
                 clocks do not use it. None: where `token` begins a word.
 
         Returns:
-            Where all heads stand. Where a schedule decides, which heads may read on; None for all.
+            Where all heads stand. Where a schedule decides, the sentences whose heads may read on;
+            None for all.
         """
 
     def emphasis(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"] | None:
@@ -128,7 +129,7 @@ class NeverDecides(Clock[None]):
         """Nothing."""
 
     def step(self, state: None, token: Int[Tensor, "B"], moves: MayMove = None) -> MayMove:
-        """The heads that may read on."""
+        """The sentences whose heads may read on."""
         return moves if self.writes_words else None
 
 
@@ -145,7 +146,7 @@ class ClockRecipe(ABC):
     """The names of its own losses, each of which needs a weight in `objective.terms`."""
 
     confident: ClassVar[bool] = False
-    """True if the model has a confidence in each token, and takes a prefix for a sentence."""
+    """True if the model has a confidence in each token, and treats a prefix as a sentence."""
     weighs_tokens: ClassVar[bool] = False
     """True if it has an `emphasis`."""
 
@@ -234,11 +235,11 @@ class SeveralStates(ABC):
     states: int
     """K."""
     threshold: float
-    """The probability with which a state is chosen rather than one that has read more."""
+    """The least probability of translating at which a state is chosen."""
 
     @abstractmethod
     def reads(self, ticks: Ticks, tokens: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-        """What the N = tokens * K states of the first target tokens read, and if it has been read.
+        """How many source tokens each of the N = tokens * K states reads, and True if it has.
 
         Args:
             ticks: what has been read.

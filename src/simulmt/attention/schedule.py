@@ -59,8 +59,8 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
 
         Args:
             query: decoder states.
-            memory: the part that has been read; `memory.length` and `memory.finished` depend on it,
-                so the state that is carried must not.
+            memory: the part that has been read; in a batch, the whole source. So the carried state
+                must not depend on `memory.length` or `memory.finished`.
             state: `initial_position`, or the state of the stand before.
         """
 

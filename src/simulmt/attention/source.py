@@ -9,7 +9,8 @@ from torch import Tensor
 class Past(NamedTuple):
     """What precedes a segment of a stream, in B streams: some of the segments before it.
 
-    Both sides are padded on the left. A decoder sees the past, and heads do not.
+    Both sides are padded on the left. The self-attention of encoder and decoder sees the past; the
+    attention to the source does not.
     """
 
     source: Int[Tensor, "B P"]

@@ -181,7 +181,7 @@ def _continue(
     total = (logits - largest).exp_().sum(1, keepdim=True).double().log_() + largest
     logits = logits.masked_fill(barred.repeat_interleave(W, 0), -torch.inf)
     token = token.expand_as(logits)
-    if not all_tokens:  # at most W of 2 W end
+    if not all_tokens:  # at most W of 2 W are EOS
         logits, token = logits.topk(min(2 * W, logits.shape[1]))
     # float64, so that different logits do not become a tie, which greedy would not see
     return logits.double() - total + beams.log_p[:, None], token
@@ -196,7 +196,7 @@ def _choose(
 ) -> Candidates:
     """The 2 W continuations of each sentence that are ranked highest, ordered by log P."""
     N = log_p.shape[1]
-    # the vocabulary has four special ids, so there are that many
+    # N is at least 2, so there are that many
     chosen = ranked.view(-1, beam * N).topk(2 * beam).indices
     scores = log_p.view(-1, beam * N).gather(1, chosen)
     values, order = scores.sort(dim=1, descending=True, stable=True)

@@ -1,7 +1,8 @@
 """How much of a source each target word needs, by the likelihoods of an offline model.
 
 A word can be written once the model, given a prefix of the source, finds it nearly as likely as
-given the whole. So real text has an oracle without word links. Hibiki (Labiausse et al. 2025)
+given the whole. So real text has an oracle without word links. Nothing closes a prefix; only the
+whole source ends with EOS. Hibiki (Labiausse et al. 2025)
 aligns speech by such likelihoods, at the prefix with the greatest gain.
 """
 

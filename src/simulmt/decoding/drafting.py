@@ -84,8 +84,8 @@ def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tens
     """The number of source tokens that the decoder sees.
 
     An encoder that was trained on whole sentences only, and runs again on each prefix, gets EOS
-    after the prefix. Without EOS the decoder would find no end. SM2, and what translates streams,
-    are trained on bare prefixes.
+    after the prefix. Without EOS the decoder would find no end. SM2, and models that end the
+    segments of a stream, are trained on bare prefixes.
     """
     closed = not (model.causal or model.mechanism.confident)
     counts = [read.subwords + (closed and read.told and not read.ended) for read in reads]
@@ -125,10 +125,10 @@ class Drafter:
             reads: what is read.
         """
         subwords = self._tensor([read.subwords for read in reads])
-        limits = self.model.length_limit(subwords).tolist()
+        limit = self.model.length_limit(subwords)
         rows = [
-            _Row(sentence, read, limit, sentence.most(read))
-            for sentence, read, limit in zip(sentences, reads, limits, strict=True)
+            _Row(sentence, read, most, sentence.most(read))
+            for sentence, read, most in zip(sentences, reads, limit.tolist(), strict=True)
         ]
         offline, going = self.model.mechanism.offline, rows
         seen = shown(self.model, reads, subwords.device)
@@ -136,7 +136,6 @@ class Drafter:
             state = self._seen(state, seen)
         if self._search.beam > 1:
             prefix = [sentence.written.tokens for sentence in sentences]
-            limit = self.model.length_limit(subwords)
             best = search_from(self.model, state, seen, self._search, prefix, limit=limit)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens

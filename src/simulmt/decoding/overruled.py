@@ -1,4 +1,4 @@
-"""A model whose heads no longer decide when to read, but a policy (EMMA, Ma et al. 2023)."""
+"""A model in which a policy, not its heads, decides when to read (EMMA, Ma et al. 2023)."""
 
 import copy
 from dataclasses import replace

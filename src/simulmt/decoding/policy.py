@@ -48,6 +48,8 @@ class Subword(NamedTuple):
     begins: bool
     """True if it begins a word."""
     probability: float
+    """The model's. The first subword after written words begins a word, and its probability is
+    renormalised over such subwords."""
     confidence: float
     """The model's confidence in it; with `Demands.overrules`, the readiness of the heads to stop
     before it. NaN if the model has none."""
@@ -66,8 +68,9 @@ class Draft:
 
     Attributes:
         written: The words that were written before.
-        words: The words of the draft that may be written: those that another word follows. A prefix
-            looks like a whole sentence, so its last word, with a full stop, comes too early.
+        words: The words of the draft that may be written: those that another word follows. The
+            model takes a prefix for a whole sentence, so the last word of a draft, often a full
+            stop, comes too early.
         subwords: All subwords of the draft.
         ends: True if the last word is EOS, as in a stream: writing it ends the sentence.
     """

@@ -33,7 +33,7 @@ class LayerState(NamedTuple):
 
 
 Attend: TypeAlias = Callable[[SourceAttention, Float[Tensor, "B N D"], LayerState], A]
-"""What more steps ask the attention of a layer; None for nothing."""
+"""How further steps attend to the source in a layer; the result is None if they do not."""
 
 
 class DecoderLayer(nn.Module):
@@ -170,7 +170,7 @@ class Decoder(nn.ModuleList):
     def look(
         self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, plan: Plan
     ) -> tuple[Float[Tensor, "B N D"], Decoded, list[Looked]]:
-        """As `step`, for N states that a clock has planned and attention without additions."""
+        """As `step`, for N states that a clock has planned and layers with plain `Attention`."""
 
         def attend(attention: SourceAttention, h: Tensor, state: LayerState) -> Looked:
             assert isinstance(attention, Attention), "checked when the model was built"

@@ -134,7 +134,7 @@ def _places(lengths: tuple[int, ...], device: torch.device) -> Int[Tensor, "B N"
 
 @lru_cache(16)
 def _real(lengths: tuple[int, ...], width: int, device: torch.device) -> Int[Tensor, "N"]:
-    """The places of padded rows, one after another, that are no padding."""
+    """The places of padded rows, one after another, that are not padding."""
     own = torch.tensor(lengths, device=device)
     return (torch.arange(width, device=device) < own[:, None]).flatten().nonzero()[:, 0]
 

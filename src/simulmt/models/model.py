@@ -61,8 +61,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     attending_layers: int = 1
     """The number of decoder layers that attend to the source."""
     extends: bool
-    """True if `extend` keeps all that `encode` returns, as with causal encoders that do not run
-    again."""
+    """True if `encode_next` and `extend`, piece by piece, give all that `encode` gives at once;
+    False if the encoder runs again on each prefix."""
     reads_words: bool
     """True if `encode_next` takes whole words."""
     history: int = 0

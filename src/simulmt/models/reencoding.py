@@ -85,7 +85,7 @@ class PrefixAttention(nn.Module):
         stops = plan.alignment.position  # (B, 1, T)
         rows = stops.reshape(B * T, 1, 1)
         weight = None if plan.weight is None else plan.weight.transpose(1, 2).flatten(0, 1)
-        alone = Plan(Stops(rows), None if weight is None else weight[:, None])
+        alone = Plan(Stops(rows), None if weight is None else weight[:, :, None])
         own = self._read(memory, stops[:, 0])
         attended: Attended = self.attention(query.reshape(B * T, 1, D), own, None, alone, moment)
         return Attended(attended.context.view(B, T, D), None, stops, None, plan.losses)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Plan, Source
 from simulmt.attention.clock import Clock, SeveralStates, Ticks
-from simulmt.attention.plan import MayMove, Stops, carried
+from simulmt.attention.plan import Stops, carried
 from simulmt.attention.shapes import TokenIds
 from simulmt.attention.state import State
 from simulmt.errors import UserError
@@ -193,10 +193,10 @@ class StateChooser(nn.Module):
         )
 
     def step(
-        self, network: Network, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove
+        self, network: Network, token: Int[Tensor, "B"], state: TransformerState
     ) -> DecoderStep:
         """The step of the first state that translates and has read no less than the last token."""
-        stand = network.clock.step(state.clock, token, moves)
+        stand = network.clock.step(state.clock, token)
         clock = carried(stand)
         assert isinstance(clock, Ticks), "HMT's states are on a timetable"
         assert state.several is not None, "from `start`"

@@ -274,7 +274,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     ) -> DecoderStep:
         """One target step through all layers."""
         if self.several is not None:
-            return self.several.step(self, token, state, moves)
+            return self.several.step(self, token, state)
         stand = self.clock.step(state.clock, token, moves)
         x, visible = self.next_inputs(token[:, None], state)
         x, layers, steps = self.decoder.step(x, visible, state.layers, stand)

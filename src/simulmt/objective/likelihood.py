@@ -152,7 +152,7 @@ class Sums(NamedTuple):
 def added(
     sums: Sums | None, p: Float[Tensor, "n V"], states: Float[Tensor, "n E"], biased: bool
 ) -> Sums:
-    """The sums with a chunk of tokens more; None stands for no tokens."""
+    """The sums plus those of another chunk; None stands for empty sums."""
     if sums is None:
         product = p.t().to(states.dtype) @ states
         return Sums(product.to(p.dtype), p.sum(0) if biased else None)

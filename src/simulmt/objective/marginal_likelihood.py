@@ -35,7 +35,7 @@ class MarginalLikelihood(Objective):
             each state.
         states: weight of that likelihood; 1 in the paper.
         latency: weight of the latency; 1 in the paper.
-        hold: number of first updates without the latency; 0 in the paper.
+        hold: number of updates at the start without the latency; 0 in the paper.
         warmup: updates over which the weight of the latency then grows to its value.
     """
 

@@ -33,7 +33,7 @@ class SelfModifying(Objective):
         label_smoothing: probability mass that is spread over the vocabulary, in both terms.
         penalty: weight of `-log c`.
         detach: whether the mixture teaches the prefix branch alone.
-        hold: number of first updates without prefixes; 0 in the paper.
+        hold: number of updates at the start without prefixes; 0 in the paper.
         warmup: updates over which the weight of the prefixes' terms then grows to 1.
     """
 

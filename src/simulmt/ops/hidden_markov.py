@@ -10,8 +10,8 @@ fewer reads are excluded and the others share all probability:
     P(n | i, c) = t(i, n) [c(i, n) >= c] / sum_m t(i, m) [c(i, m) >= c]
     f_1(n) = t(1, n) e(1, n)        f_i(n) = e(i, n) sum_m f_i-1(m) P(n | i, c(i-1, m))
 
-All in logs and, where the device has it, in float64: log f of a long sentence is about -1000, and
-float32 has a precision of 6e-5 there. There is no clamp and no epsilon. Ordinary autograd does: a
+All in logs and in float64: log f of a long sentence is about -1000, and float32 has a precision of
+6e-5 there. There is no clamp and no epsilon. Ordinary autograd does: a
 model that decodes K states for each token spends 2% of a step here.
 """
 

@@ -25,8 +25,8 @@ class Operation(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     kept: tuple[str, ...]
-    """What the adjoint takes beside the outputs' gradients: first one tensor of each input's shape,
-    in the order of the inputs, whose gradients the adjoint returns."""
+    """What the adjoint takes besides the outputs' gradients. The first ones have the shapes of the
+    inputs, in their order; the gradients are allocated like these."""
     integers: tuple[str, ...] = ()
 
 

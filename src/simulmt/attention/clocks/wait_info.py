@@ -36,7 +36,7 @@ class WaitInfo(ClockRecipe):
 
     Args:
         k: K of validation and test: how much more is read than written.
-        full: share of the updates, the first ones, in which a target token sees the whole source;
+        full: share of the updates, at the start, in which a target token sees the whole source;
             4,000 updates in the paper.
     """
 

@@ -24,7 +24,8 @@ class WaitK(Timetable):
 
     Args:
         k: source tokens, or words, to read before the first target token or word.
-        emission_rate: r, the target tokens or words written for each source one read after that.
+        emission_rate: r, the target tokens or words written for each source one read after that;
+            other rates than 1 are STACL's catch-up.
     """
 
     k: Waits

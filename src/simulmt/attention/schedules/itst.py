@@ -45,9 +45,10 @@ class Itst(ScheduleRecipe):
     Args:
         delta: information that each target token waits for, outside training.
         delta_min: where delta falls to in training; 0.5 in the paper.
-        delta_decay: how slowly it falls; 100,000 updates in the paper.
-        full: share of the updates in which a target token sees the whole source; 4,000 updates in
+        delta_decay: the time constant of the fall, as a share of the updates; 100,000 updates in
             the paper.
+        full: share of the updates, at the start, in which a target token sees the whole source;
+            4,000 updates in the paper.
     """
 
     learned: ClassVar[bool] = False

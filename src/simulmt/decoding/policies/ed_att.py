@@ -29,5 +29,5 @@ class EDAtt(AttentionPolicy):
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword whose attention to the newest ones is too much."""
         newest = float(subword.attention[-self.last :].sum())
-        all_of_it = not subword.attention[: -self.last].any()  # which may sum to less than 1
+        all_of_it = not subword.attention[: -self.last].any()  # a sum may fall short of a = 1
         return newest >= self.a or all_of_it
