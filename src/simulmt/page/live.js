@@ -96,6 +96,7 @@ function example(text) {
 function count() {  // the words that wait
   $("waiting").hidden = connection.waiting < (connection.ready ? MANY : 1);
   $("count").textContent = connection.waiting;
+  $("drop").hidden = connection.ready && connection.waiting <= connection.outstanding;  // all are sent
 }
 
 function tell(text) {
@@ -183,12 +184,14 @@ function hold(settings) {  // this choice is in force now
 }
 
 function refuse(text) {  // the server rejected a choice: ask for the one in force, unless that was rejected
+  const {form, name} = document.activeElement, at = panes.findIndex(own => own.form === form);
   clearTimeout(settling);
   settling = null;
   const again = asked.at(-1)?.[0] !== key(inForce.map(own => own.inForce));
   asked = [];
   for (const own of inForce) own.use(own.inForce);
   place(inForce);
+  inForce[at]?.form.elements[name]?.focus();
   if (again) connection.say(ask());
   tell(text);
 }
@@ -228,6 +231,7 @@ function split(text) {  // into words
 }
 
 function feed(text) {  // whole words; a line end ends a sentence, but in a stream it is a space
+  stop();  // or else it would go into the middle of a played text
   if (stream) split(text).forEach(send);
   else text.split(/\r\n|[\r\n]/).forEach((part, i) => {
     if (i) connection.say({type: "end"});

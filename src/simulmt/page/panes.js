@@ -143,13 +143,14 @@ export class Pane {
     input.value = now() ?? "";
     input.required = !schema.anyOf;
     input.placeholder = "–";
-    label.title = why;
+    label.title = input.title = why;
     label.append(name, " ", input);
     const shown = document.createElement("output");
     if (slides) label.append(shown);
-    const show = () => { shown.value = Number(input.value).toFixed(2); };
-    show();
-    input.oninput = show;
+    shown.ariaHidden = "true";  // the slider says it
+    const show = text => { shown.value = text; if (slides) input.ariaValueText = text; };
+    show(`${now() ?? ""}`);  // not what the slider's steps make of it
+    input.oninput = () => show(Number(input.value).toFixed(2));
     input.onchange = () => {
       if (!input.checkValidity()) {
         this.rejected(`${name}=${input.value}: ${input.validationMessage} It stays at ${now() ?? "its default"}.`);
@@ -163,7 +164,8 @@ export class Pane {
   }
 
   sentence() {  // begin another
-    if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild);
+    const used = !this.line || this.line.textContent || this.line.matches(".failed");
+    if (used) this.line = transcript(this.box.firstElementChild);
     this.words = [];
     this.begun = this.erased = 0;  // source words of a stream's sentences that have ended; words taken back
     this.path.clear();
@@ -190,6 +192,7 @@ export class Pane {
 
   again() {  // the sentence begins again
     this.line.replaceChildren();
+    this.line.classList.remove("failed");
     this.sentence();
   }
 
