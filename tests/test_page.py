@@ -247,6 +247,18 @@ def test_a_played_text_ends_the_open_sentence(page, at):
     wait_for(page, lambda: source(page) == ["wir gehen", "der Mann"])
 
 
+def test_words_that_are_typed_end_the_playing(page, at):
+    opened(page, at)
+    page.click("summary")
+    page.fill("#text", "der " * 20)
+    page.fill("#rate", "10")
+    page.click("#play")
+    wait_for(page, lambda: source(page) == ["der"])
+    page.type("#word", "Mann ")
+    expect(page.locator("#play")).to_be_enabled()
+    wait_for(page, lambda: source(page) == ["der", "Mann"])
+
+
 def test_a_played_line_ends_after_spaces_and_a_paste_replaces_what_is_selected(page, at):
     opened(page, at)
     page.click("summary")
@@ -296,7 +308,7 @@ def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
 def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
     opened(page, at)
     page.keyboard.type("der Mann ")
-    wait_for(page, lambda: source(page) == ["der Mann"])
+    wait_for(page, lambda: source(page) == ["der", "Mann"])
     page.fill("input[name='dials.k']", "9")
     page.keyboard.press("Tab")
     expect(page.locator(".pane.changing")).to_have_count(1)
@@ -355,7 +367,7 @@ def test_after_a_restart_of_the_server_the_open_sentence_is_typed_again(browser,
     with running([run]) as before:
         opened(page, before)
         page.type("#word", "der Mann ")
-        wait_for(page, lambda: source(page) == ["der Mann"])
+        wait_for(page, lambda: source(page) == ["der", "Mann"])
     expect(page.locator("#notice")).to_contain_text("The server does not answer")
     page.type("#word", "schläft ")
     expect(page.locator("#waiting")).to_contain_text("words waiting: 1")
@@ -373,7 +385,7 @@ def test_what_is_dropped_without_a_connection_is_not_read(browser, run, monkeypa
     with running([run]) as before, monkeypatch.context() as patch:
         opened(page, before)
         page.type("#word", "der Mann ")
-        wait_for(page, lambda: source(page) == ["der Mann"])
+        wait_for(page, lambda: source(page) == ["der", "Mann"])
         patch.setattr(sessions.Session, "receive", lambda *_: None)
         page.type("#word", "schläft .\nwir ")
     expect(page.locator("#waiting")).to_contain_text("words waiting: 3")
@@ -403,7 +415,7 @@ def test_after_the_end_of_a_session_the_open_sentence_is_typed_again(page, at):
     """As soon as a word is typed: the user may have left."""
     opened(page, at)
     page.type("#word", "der Mann ")
-    wait_for(page, lambda: source(page) == ["der Mann"])
+    wait_for(page, lambda: source(page) == ["der", "Mann"])
     session = max(at.sessions.open, key=lambda session: session.number)
     at.loop.call_soon_threadsafe(session.end, "a reason")
     expect(page.locator("#connection")).to_have_text("ended (a reason); type to begin again")
@@ -460,6 +472,7 @@ def test_a_policy_that_fails_is_named_and_the_other_pane_goes_on(page, run, monk
         page.type("#word", "wir gehen .\n")
         wait_for(page, lambda: translation(page)[1:] == expected(at, "wir gehen .\n"))
         assert source(page) == ["der Mann schläft .", "wir gehen ."]
+        assert len(translation(page, 1)) == 2
         lines = saved(page, "#transcript").splitlines()
         assert ["hold_n, n=2, k=3, failed" in line for line in lines] == [
             False, False, True, False, False, False, False,
@@ -477,6 +490,7 @@ def test_a_value_that_makes_no_sense_gives_way_to_the_one_that_holds(page, pair)
         expect(page.locator("#notice")).to_contain_text("It stays at 3.")
         assert k.input_value() == "3"
     slider = page.locator("input[name='dials.threshold']")
+    assert slider.locator("+ output").text_content() == "0.5"
     slider.focus()
     values = [slider.press(key) or slider.input_value() for key in ("ArrowRight", "Home", "End")]
     assert values == ["0.51", "0.01", "0.99"]
