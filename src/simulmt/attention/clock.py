@@ -239,7 +239,7 @@ class SeveralStates(ABC):
 
     @abstractmethod
     def reads(self, ticks: Ticks, tokens: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-        """How many source tokens each of the N = tokens * K states reads, and True if it has.
+        """How many source tokens each of the N = tokens * K states reads, and if they are read.
 
         Args:
             ticks: what has been read.
