@@ -251,7 +251,7 @@ def test_words_that_are_typed_end_the_playing(page, at):
     opened(page, at)
     page.click("summary")
     page.fill("#text", "der " * 20)
-    page.fill("#rate", "10")
+    page.fill("#rate", "1")
     page.click("#play")
     wait_for(page, lambda: source(page) == ["der"])
     page.type("#word", "Mann ")
@@ -308,7 +308,7 @@ def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
 def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
     opened(page, at)
     page.keyboard.type("der Mann ")
-    wait_for(page, lambda: source(page) == ["der", "Mann"])
+    wait_for(page, lambda: source(page) == ["der Mann"])
     page.fill("input[name='dials.k']", "9")
     page.keyboard.press("Tab")
     expect(page.locator(".pane.changing")).to_have_count(1)
@@ -367,7 +367,7 @@ def test_after_a_restart_of_the_server_the_open_sentence_is_typed_again(browser,
     with running([run]) as before:
         opened(page, before)
         page.type("#word", "der Mann ")
-        wait_for(page, lambda: source(page) == ["der", "Mann"])
+        wait_for(page, lambda: source(page) == ["der Mann"])
     expect(page.locator("#notice")).to_contain_text("The server does not answer")
     page.type("#word", "schläft ")
     expect(page.locator("#waiting")).to_contain_text("words waiting: 1")
@@ -385,7 +385,7 @@ def test_what_is_dropped_without_a_connection_is_not_read(browser, run, monkeypa
     with running([run]) as before, monkeypatch.context() as patch:
         opened(page, before)
         page.type("#word", "der Mann ")
-        wait_for(page, lambda: source(page) == ["der", "Mann"])
+        wait_for(page, lambda: source(page) == ["der Mann"])
         patch.setattr(sessions.Session, "receive", lambda *_: None)
         page.type("#word", "schläft .\nwir ")
     expect(page.locator("#waiting")).to_contain_text("words waiting: 3")
@@ -415,7 +415,7 @@ def test_after_the_end_of_a_session_the_open_sentence_is_typed_again(page, at):
     """As soon as a word is typed: the user may have left."""
     opened(page, at)
     page.type("#word", "der Mann ")
-    wait_for(page, lambda: source(page) == ["der", "Mann"])
+    wait_for(page, lambda: source(page) == ["der Mann"])
     session = max(at.sessions.open, key=lambda session: session.number)
     at.loop.call_soon_threadsafe(session.end, "a reason")
     expect(page.locator("#connection")).to_have_text("ended (a reason); type to begin again")
