@@ -7,7 +7,6 @@ import io
 import json
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -140,16 +139,6 @@ class Client:
 
     def close(self) -> None:
         self._open.close()
-
-
-def soon(holds: Any, seconds: float = 10) -> bool:
-    """Whether something holds within a while."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def words_of(steps, pane=0) -> list[str]:

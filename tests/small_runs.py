@@ -93,3 +93,13 @@ def killed(command: Sequence[str], seed: int, has_begun: Callable[[], bool]) -> 
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def soon(holds: Callable[[], object], seconds: float = 10) -> bool:
+    """Whether something holds within a while."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from serving import LIMITS, Running, running, soon, words_of
+from serving import LIMITS, Running, running, words_of
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.serve import panes, sessions
 from simulmt.serve.messages import PaneStep, Setting, Written
+from small_runs import soon
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

@@ -32,7 +32,7 @@ from simulmt.scoring.readers import READERS
 from simulmt.scoring.segments import SegmentScores, texts
 from simulmt.system.disk import read_record
 from simulmt.system.ending import TERMINATED
-from small_runs import configuration
+from small_runs import configuration, soon
 
 SCRIPT = """
 import fcntl, os, signal, sys, time
@@ -152,17 +152,9 @@ def free(folder: Path) -> bool:
     return True
 
 
-def is_free(folder: Path) -> bool:
-    """True if no program holds the lock, or it is soon given back."""
-    late = time.monotonic() + 10
-    while not (done := free(folder)) and time.monotonic() < late:
-        time.sleep(0.01)
-    return done
-
-
 def test_what_a_program_leaves_running_ends_with_it(folder):
     run(folder, "helped")
-    assert is_free(folder)
+    assert soon(lambda: free(folder))
     assert_scored(folder)
 
 
@@ -182,7 +174,7 @@ def test_ten_kills_lose_nothing_and_leave_no_program(folder):
         os.kill(process.pid, number)
         process.join(30)
         statuses.add(process.exitcode)
-        assert is_free(folder), "the program has outlived the command"
+        assert soon(lambda: free(folder)), "the program has outlived the command"
         assert files(folder).items() >= done.items()  # and nothing was scored twice
         done = files(folder)
     assert {-signal.SIGKILL, TERMINATED} <= statuses

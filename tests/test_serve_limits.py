@@ -14,10 +14,11 @@ import pytest
 from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed
 
-from serving import LIMITS, SENTENCES, running, setting, soon, untimed
+from serving import LIMITS, SENTENCES, running, setting, untimed
 from simulmt.data.text import normalise
 from simulmt.live import translator
 from simulmt.serve import sessions
+from small_runs import soon
 
 
 def test_a_long_sentence_is_ended_and_another_begins(run):

@@ -127,8 +127,8 @@ class Drafter:
         subwords = self._tensor([read.subwords for read in reads])
         limit = self.model.length_limit(subwords)
         rows = [
-            _Row(sentence, read, most, sentence.most(read))
-            for sentence, read, most in zip(sentences, reads, limit.tolist(), strict=True)
+            _Row(sentence, read, longest, sentence.most(read))
+            for sentence, read, longest in zip(sentences, reads, limit.tolist(), strict=True)
         ]
         offline, going = self.model.mechanism.offline, rows
         seen = shown(self.model, reads, subwords.device)

@@ -5,7 +5,6 @@ Terminals buffer their input by lines; here the buffer is switched off.
 
 import re
 import signal
-import sys
 import termios
 import tty
 import unicodedata
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from simulmt.decoding.writing import WORDS, Writing, as_written
 from simulmt.live.interpreter import Event, arriving
+from simulmt.system.ending import unwind
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
@@ -38,10 +38,8 @@ def typed(
         characters: True if each character is a word; it is yielded as soon as it is typed.
     """
     word, before = "", termios.tcgetattr(descriptor)
-    handlers = {
-        number: signal.signal(number, lambda number, _: sys.exit(128 + number))
-        for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.signal(number, unwind) for number in ending}
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)  # no buffer, no echo; keeps pending input
         for text in arriving(descriptor):

@@ -164,8 +164,8 @@ export class Pane {
   }
 
   sentence() {  // begin another
-    const used = !this.line || this.line.textContent || this.line.matches(".failed");
-    if (used) this.line = transcript(this.box.firstElementChild);
+    const unused = this.line && !this.line.textContent && !this.line.matches(".failed");
+    if (!unused) this.line = transcript(this.box.firstElementChild);
     this.words = [];
     this.begun = this.erased = 0;  // source words of a stream's sentences that have ended; words taken back
     this.path.clear();

@@ -29,7 +29,7 @@ from simulmt.files.run_directory import absent, remove_empty
 from simulmt.options import flat_options
 from simulmt.programs.help import SWEPT, groups_of
 from simulmt.system.disk import describe_error
-from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
+from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output, unwind
 from simulmt.training.run_name import run_name, within
 
 PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("export", "import_model")}
@@ -72,7 +72,7 @@ def run(verb: str) -> None:
         os.environ.pop("WANDB_MODE", None)
     logging.raiseExceptions = False  # a full disk prints no tracebacks of the log
     if verb != "serve":  # whose server handles it
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        signal.signal(signal.SIGTERM, unwind)
     Plugins.instance().register(PluginFolders)
     try:
         with in_one_line(), TemporaryDirectory() as scratch:

@@ -119,13 +119,11 @@ def read_checkpoint(path: Path) -> Config:
         UserError: the file is corrupt, or simulmt did not write it.
     """
     checkpoint = read_torch(path)
-    parts = ("simulmt", "state_dict")
-    if not isinstance(checkpoint, dict) or not all(
-        isinstance(checkpoint.get(part), dict) for part in parts
-    ):
+    found = checkpoint if isinstance(checkpoint, dict) else {}
+    if not all(isinstance(found.get(part), dict) for part in ("simulmt", "state_dict")):
         raise UserError(f"{path} is a checkpoint, but not one that simulmt wrote")
-    check_finite(path, checkpoint["state_dict"])
-    return checkpoint
+    check_finite(path, found["state_dict"])
+    return found
 
 
 def load_weights(model: nn.Module, path: Path) -> int:

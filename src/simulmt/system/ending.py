@@ -119,6 +119,11 @@ def end(status: int, reason: str) -> NoReturn:
     raise SystemExit(status)
 
 
+def unwind(number: int, frame: FrameType | None) -> NoReturn:
+    """Handle a signal by SystemExit, so that all blocks are left as after an exception."""
+    sys.exit(128 + number)
+
+
 def drop_output() -> None:
     """Drop what is still to be printed: nothing reads it, and Python would try again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
