@@ -152,14 +152,17 @@ def test_text_that_changes_while_it_is_read_is_an_error(root, tmp_path, monkeypa
 def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=OSError(38, "not implemented")))
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
-    together = threading.Barrier(2)
+    together, rename = threading.Barrier(2), Path.rename
 
     def make(folder: Path) -> dict[str, int]:
-        together.wait(60)  # both write at once
         (folder / "rows").write_bytes(b"whole")
-        together.wait(60)
         return {"a": 1}
 
+    def rename_together(made: Path, place: Path) -> Path:
+        together.wait(60)  # both have written
+        return rename(made, place)
+
+    monkeypatch.setattr(Path, "rename", rename_together)
     with ThreadPoolExecutor(2) as threads:
         entries = [Entry(tmp_path / "cache" / "entry", make) for _ in "ab"]
         for (path,) in threads.map(lambda entry: entry.files("rows"), entries):

@@ -109,8 +109,11 @@ class Entry:
             sha256 = {file.name: digest_of_file(file) for file in sorted(made.iterdir())}
             record = EntryRecord.sealed(place.name, sha256, facts)
             write_json(made / _RECORD, record)
-            if not place.exists():  # or another process was faster
+            try:
                 made.rename(place)
+            except OSError:
+                if self._read(()) is None:  # else another process was faster
+                    raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
         return record
