@@ -43,7 +43,7 @@ lint: $(READY)  ## style and import contracts
 	$(BIN)/lint-imports
 
 type: $(READY)  ## static types
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 bench: $(READY)  ## measure every speed target and write benchmarks/results.md (about half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
