@@ -26,7 +26,7 @@ TRAINERS = {
     1: ["trainer=cpu"],
     2: ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
 }
-UPDATES, EVERY = 16, 4
+UPDATES, EVERY = 20, 4
 OPTIONS = [
     f"trainer.max_updates={UPDATES}",
     f"trainer.validate_every={UPDATES}",

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from _pytest.mark import ParameterSet
 
 import zoo
 from simulmt.decoding.cuts import CUTS, cut_of
@@ -118,18 +119,32 @@ def test_a_history_holds_the_newest_segments() -> None:
     assert fitted
 
 
+FOUR = ("wait_k", "mma_il", "milk", "itst")
+"""Mechanisms of the fast suite, whose untrained models end segments."""
+
+
+def every_pair() -> list[ParameterSet]:
+    """Each mechanism that streams on each kind of model."""
+    pairs = zoo.pairs(name for name in zoo.STREAMING if "-" not in name)
+    return [
+        pair if pair.values[0] in FOUR else pytest.param(*pair.values, marks=pytest.mark.slow)
+        for pair in pairs
+    ]
+
+
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize(("mechanism", "kind"), zoo.pairs(["wait_k", "mma_il", "milk", "itst"]))
+@pytest.mark.parametrize(("mechanism", "kind"), every_pair())
 def test_streams_together_are_streams_alone(mechanism: str, kind: str, cut: str) -> None:
     pointing = {} if kind == zoo.REENCODING else {"boundaries": True}
     model = zoo.model(zoo.options(mechanism), 0, kind, **pointing)
-    if cut == "pointer" and model.boundary is None:
-        pytest.skip("no pointer")
+    if (cut == "pointer" and model.boundary is None) or (mechanism == "hmt" and cut != "reading"):
+        pytest.skip("no pointer, or several states of a token")
     alone, together = (translated(model, cut, joined) for joined in (False, True))
     check(alone)
     assert alone == together
-    assert cut == "reading" or any(len(segments) > 1 for segments in alone)
+    if mechanism in FOUR and cut != "reading":
+        assert any(len(segments) > 1 for segments in alone)
 
 
 WRITING = {

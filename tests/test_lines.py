@@ -2,6 +2,9 @@
 
 import logging
 import re
+from types import SimpleNamespace
+
+import torch
 
 from simulmt.training import progress
 from small_runs import run
@@ -21,3 +24,12 @@ def test_a_line_for_each_validation_and_the_end(
     after = [("7", ""), ("8", ""), ("9", ""), ("9", " dev BLEU")]
     assert steps == [("3", " dev BLEU"), ("6", " dev BLEU"), *after]
     assert sum(line.startswith("trained for") for line in logged) == 2
+
+
+def test_the_bar_shows_loss_latency_and_speed_also_after_a_validation():
+    figures = {"train/loss": 2.5, "train/latency": 4.0, "train/tokens_per_s": 900.0}
+    for more in ({}, {"valid/BLEU": 30.0, "valid/word/DAL": 5.0, "train/lambda": 0.2}):
+        found = {name: torch.tensor(value) for name, value in {**more, **figures}.items()}
+        trainer = SimpleNamespace(global_step=3, max_steps=9, progress_bar_metrics=found)
+        shown = progress.TrainingBar().get_metrics(trainer, None)
+        assert shown == {"update": "3/9, loss 2.500, latency 4.00, 900 tokens/s"}

@@ -35,7 +35,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["
 @pytest.mark.parametrize(
     "shape",
     # rows: fewer than a tile of 16, exactly a tile, a little more; positions likewise, and many
-    [(5, 1, 1), (16, 4, 16), (21, 5, 30), (5, 50, 1), (5, 20, 300)],
+    [(5, 1, 1), (16, 4, 16), (21, 5, 30), (5, 50, 63), (5, 50, 1), (5, 20, 300)],
     ids=str,
 )
 def test_cpu_equals_reference(

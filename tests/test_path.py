@@ -9,6 +9,7 @@ from rich.console import Console
 from simulmt.analysis.figures.path import MOST, draw_path, interleaved, render_path, word_staircase
 from simulmt.analysis.tables.terminal import score_table
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.word_map import WordMap
 from simulmt.scoring.score import score
 
 FARMER = Instance(
@@ -21,6 +22,7 @@ FARMER = Instance(
     subword_source_length=6,
     subword_reference_length=6,
     positions=((1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (7, 7)),
+    word_positions=((1, 2), (2, 2), (3, 3), (4, 5), (6, 6)),
 )
 BARE = Instance(4, FARMER.source, FARMER.reference, FARMER.prediction, FARMER.delays)
 EMPTY = Instance(5, FARMER.source, FARMER.reference, "", ())
@@ -61,6 +63,18 @@ def test_the_grid_is_a_staircase():
     assert lines[2].split() == ["2", "the", "███", "████", "·", "·", "·"]
     assert lines[3].split() == ["2", "old", "░░░", "░░░░", "·", "·", "·"]
     assert lines[5].split() == ["5", "went", "░░░", "░░░░", "░░░░░", "████", "████"]
+
+
+def test_heads_are_counted_in_the_cells_and_eos_has_a_column_if_one_went_there():
+    words, source = WordMap((1, 2, 3, 3, 4, 5)), WordMap((1, 2, 3, 3, 4, 5, 6))
+    assert words.stops(FARMER.positions, source) == FARMER.word_positions
+    lines = printed(render_path(FARMER, 80), 80).splitlines()
+    assert lines[1].split()[-1] == "</s>"
+    assert lines[2].split()[2:4] == ["█1█", "█1██"]
+    assert lines[4].split()[2:5] == ["░░░", "░░░░", "██2██"]
+    assert lines[6].split()[-1] == "█2██"
+    assert "digit: heads that stopped" in lines[7]
+    assert "digit" not in printed(render_path(BARE, 80), 80)
 
 
 @pytest.mark.parametrize(("letters", "words"), [(1, 900), (5000, 2)])

@@ -360,6 +360,13 @@ def test_local_agreement_writes_the_common_words() -> None:
     assert LocalAgreement(n=1).commit(Counts(1, 1, 0), [one]) == 3
 
 
+def test_holding_no_word_is_agreeing_with_itself() -> None:
+    for words in ([], ["ab"], ["ab", "cd", "e"]):
+        drafts = [a_draft(words)]
+        held = HoldN(n=0).commit(Counts(1, 1, 0), drafts)
+        assert held == LocalAgreement(n=1).commit(Counts(1, 1, 0), drafts) == len(words)
+
+
 def test_adaptive_wait_k_asks_less_of_a_longer_lag() -> None:
     policy = AdaptiveWaitK(k_min=2, k_max=4, rho_max=0.8, rho_min=0.2)
     assert [policy.rho(lag) for lag in (2, 3, 4, 9)] == [0.8, 0.5, 0.0, 0.0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import shutil
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,23 @@ def test_lists_are_other_systems(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, acts)))
     with pytest.raises(UserError, match="index 0: the reference is 'another one'"):
         report({"runs": runs, **QUICK, "others": others})
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason=f"{PUBLISHED} is not here")
+@pytest.mark.parametrize("run", [["mechanism=soft", "model.encoder=bidirectional"]], indirect=True)
+def test_published_lists_are_replayed_on_a_model(run: Path, tmp_path: Path) -> None:
+    lists = json.loads(gzip.decompress(PUBLISHED.read_bytes()))[:8]
+    (tmp_path / "lists.json").write_text(json.dumps(lists))
+    for side, key in (("source", "input"), ("target", "output")):
+        (tmp_path / side).write_text("".join(f"{one[key]}\n" for one in lists))
+    text = ["text=theirs", f"source={tmp_path}/source", f"target={tmp_path}/target"]
+    policy = ["policy=from_file", f"policy.file={tmp_path}/lists.json"]
+    ours = read_instances(evaluated(run, *text, *policy) / "instances.log")
+    for one, found in zip(lists, ours, strict=True):
+        reads = [min(read, found.source_length) for read in accumulate(one["policy"], max)]
+        reads += [found.source_length] * (len(found.delays) - len(reads))  # it writes more words
+        assert found.delays
+        assert [*found.delays] == reads[: len(found.delays)]
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason=f"{PUBLISHED} is not here")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulmt.analysis.runs.found import find_runs
-from simulmt.analysis.tables.points import curve_series
+from simulmt.analysis.tables.points import curve_rows, curve_series
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policies.local_agreement import LocalAgreement
 from simulmt.decoding.policies.newest_token import NewestToken
@@ -116,6 +116,9 @@ def test_an_offline_run_and_its_policies_are_lines_of_a_report(
     evaluated(soft, "policy=retranslation")
     assert "normalised erasure" in capsys.readouterr().out
     runs = find_runs(soft).runs
+    retracted = [row["erasure"] for row in curve_rows(runs, []) if row["policy"] == "retranslation"]
+    assert retracted[0] >= 0
+    assert "erasure" not in curve_rows([run for run in runs if not run.policy], [])[0]
     assert {run.offline for run in runs if not run.policy} == {True}
     lines = {line.name: line for line in curve_series(runs, "DAL")}
     assert [*lines] == ["soft", "soft + local_agreement", "soft + retranslation"]

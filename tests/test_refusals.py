@@ -87,6 +87,7 @@ ANSWERS = [
     ("train.py", ["hydra.run.dir="], "hydra.run.dir= gives no value"),
     ("evaluate.py", ["checkpoint="], "checkpoint= gives no value"),
     ("report.py", ["runs=a,b"], "error: runs=a,b: runs takes one value"),
+    ("report.py", ["-m", "runs=a"], "error: -m is for train and evaluate: leave it out"),
     (
         "train.py",
         ["trainer.max_update=9"],

@@ -24,9 +24,11 @@ from simulmt.attention.state import State
 
 ScheduleState = TypeVar("ScheduleState", bound=State, default=Any)
 """The state of a schedule between two calls in training."""
+StepState = TypeVar("StepState", bound=State, default=Any)
+"""The state of a schedule between two target steps of inference."""
 
 
-class Schedule(nn.Module, ABC, Generic[ScheduleState]):
+class Schedule(nn.Module, ABC, Generic[ScheduleState, StepState]):
     """When the heads of one layer stop reading."""
 
     @abstractmethod
@@ -50,11 +52,11 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
         """
 
     @abstractmethod
-    def initial_position(self, memory: Memory) -> State:
+    def initial_position(self, memory: Memory) -> StepState:
         """The state before the first target step of inference, such as the positions of heads."""
 
     @abstractmethod
-    def step(self, query: Queries, memory: Memory, state: Any) -> Stand:
+    def step(self, query: Queries, memory: Memory, state: StepState) -> Stand:
         """Decide one target step of inference from the part of the source that has been read.
 
         Args:

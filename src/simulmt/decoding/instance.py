@@ -20,8 +20,9 @@ class Instance:
     that were written before EOS had been read: both tell a replay what `delays` cannot.
 
     `positions[i][h]` is the source subword, from 1, at which head h (counted over all layers)
-    stopped to write subword i; empty if no head makes hard decisions. All fields in subwords are
-    empty for an instance from a log, which is read in words only.
+    stopped to write subword i; empty if no head makes hard decisions. `word_positions` is the same
+    for words, with EOS as the last source word. All fields in subwords, and `word_positions`, are
+    empty for an instance from a log.
 
     `elapsed[i]` is the time at which word i of the prediction was written, in source words: the
     word's delay, plus the computing time until then divided by the time that a source word takes to
@@ -44,6 +45,7 @@ class Instance:
     subword_source_length: int = 0
     subword_reference_length: int = 0
     positions: tuple[tuple[int, ...], ...] = ()
+    word_positions: tuple[tuple[int, ...], ...] = ()
     elapsed: tuple[float, ...] = ()
     erased: int | None = None
     writing: Writing = WORDS

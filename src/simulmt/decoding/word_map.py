@@ -41,6 +41,18 @@ class WordMap(tuple[int, ...]):
         """
         return tuple(source.at(subword_delays[end - 1]) for end in self.ends)
 
+    def stops(
+        self, positions: Sequence[Sequence[int]], source: "WordMap"
+    ) -> tuple[tuple[int, ...], ...]:
+        """The source words at which heads had stopped when each word was written.
+
+        Args:
+            positions: the source subwords at which they had stopped for each subword; 0 for a head
+                that has run off the end.
+            source: the words of the source, with one for EOS.
+        """
+        return tuple(tuple(map(source.at, positions[end - 1])) for end in self.ends)
+
     def grouped(self, subwords: Sequence[T]) -> list[Sequence[T]]:
         """The subwords of each word."""
         return [subwords[start:end] for start, end in pairwise([0, *self.ends])]

@@ -79,6 +79,8 @@ def run(verb: str) -> None:
             groups = groups_of(HOME / CONF / f"{verb}.yaml")
             for word in sys.argv[1:]:
                 name, given, choice = word.partition("=")
+                if verb not in SWEPT and word in {"-m", "--multirun"}:
+                    raise UserError(f"{word} is for {' and '.join(SWEPT)}: leave it out")
                 empty = given and choice.strip(" '\"") in {"", "{}"} and _ENVIRONMENT not in name
                 if empty or (choice == "null" and name in groups):  # which Hydra ignores
                     raise UserError(

@@ -93,7 +93,8 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
     source, target = subwords.encode_source(text), subwords.target_words(tokens)
     words = len(words_of(text, subwords.writing.source))  # the last may have no subword
-    read = WordMap((*subwords.source_words(text), words))
+    touched, positions = subwords.source_words(text), tuple(map(tuple, hypothesis.positions))
+    read, with_end = WordMap((*touched, words)), WordMap((*touched, words + 1))
     return Instance(
         index=index,
         source=text,
@@ -104,7 +105,8 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         before_end=sum(hypothesis.delays[end - 1] <= len(source) for end in target.ends),
         subword_source_length=len(source),
         subword_reference_length=len(subwords.encode_target(reference)),
-        positions=tuple(map(tuple, hypothesis.positions)),
+        positions=positions,
+        word_positions=target.stops(positions, with_end) if positions else (),
         erased=hypothesis.erased,
         writing=subwords.writing,
     )

@@ -19,25 +19,30 @@ from simulmt.system.console import EVERY, say
 from simulmt.system.ending import is_first
 from simulmt.training.module import TranslationModule
 
-_FIGURES = {
+_FIGURES = {  # of a line
     "train/loss": "loss {:.3f}",
     "valid/BLEU": "dev BLEU {:.1f}",
     "valid/word/DAL": "dev DAL {:.2f}",
     "train/lambda": "lambda {:.3g}",
     "train/tokens_per_s": "{:,.0f} tokens/s",
 }
+_OF_THE_BAR = {
+    "train/loss": "loss {:.3f}",
+    "train/latency": "latency {:.2f}",
+    "train/tokens_per_s": "{:,.0f} tokens/s",
+}
 _log = logging.getLogger("simulmt")
 
 
 class TrainingBar(RichProgressBar):
-    """Lightning's progress bar with the figures that lines show."""
+    """Lightning's progress bar with loss, expected latency and speed."""
 
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates and the first figures, as one text of up to 60 columns."""
+        """Return the number of updates and the figures, as one text of up to 60 columns."""
         done = f"{trainer.global_step}/{trainer.max_steps}"
-        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)[:3]])}
+        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics, _OF_THE_BAR)])}
 
     def configure_columns(self, trainer: pl.Trainer) -> list[ProgressColumn]:
         """Return a bar for the batches of an epoch; its figures follow."""
@@ -87,7 +92,8 @@ class ProgressLines(Checkpoint):
         done, planned = trainer.global_step, trainer.max_steps
         seconds = (now - self._began) / max(done - self._first, 1) * (planned - done)
         left = f", {_duration(seconds)} left" if done < planned else ""
-        figures = ", ".join(listed({**metrics, "train/loss": trainer.lightning_module.mean_loss()}))
+        mean = trainer.lightning_module.mean_loss()
+        figures = ", ".join(listed({**metrics, "train/loss": mean}, _FIGURES))
         print_line(f"update {done:,} of {planned:,}: {figures}{left}")
 
 
@@ -98,9 +104,9 @@ def print_line(line: str) -> None:
         _log.info(line)
 
 
-def listed(figures: Mapping[str, Tensor | float]) -> list[str]:
+def listed(figures: Mapping[str, Tensor | float], forms: Mapping[str, str]) -> list[str]:
     """Return the available figures, each with its name or unit."""
-    return [form.format(float(figures[n])) for n, form in _FIGURES.items() if n in figures]
+    return [form.format(float(figures[n])) for n, form in forms.items() if n in figures]
 
 
 def _duration(seconds: float) -> str:

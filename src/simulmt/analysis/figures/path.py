@@ -1,5 +1,6 @@
 """The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,12 +36,14 @@ class Staircase:
         columns: The first source words.
         rows: The first target words.
         delays: For each target word, the number of columns that had been read.
+        heads: For each target word, the number of heads that had stopped at each column, from 1.
         left_out: The number of words that are neither a column nor a row.
     """
 
     columns: Sequence[str]
     rows: Sequence[str]
     delays: Sequence[int]
+    heads: Sequence[Counter[int]]
     left_out: int
 
     def steps(self) -> Iterator[tuple[str, int, int]]:
@@ -49,13 +52,23 @@ class Staircase:
 
 
 def word_staircase(instance: Instance) -> Staircase:
-    """Return the grid of a sentence, up to `MOST` rows and columns."""
+    """Return the grid of a sentence, up to `MOST` rows and columns.
+
+    EOS has a column only if a head had stopped there.
+    """
     source, target = instance.source.split(), instance.prediction.split()
+    n, stops = len(source), instance.word_positions or [()] * len(target)
+    read = [
+        n + 1 if n + 1 in at else min(delay, n)
+        for delay, at in zip(instance.delays, stops, strict=True)
+    ]
+    columns = [*source, "</s>"][: min(max(n, *read), MOST)] if read else source[:MOST]
     return Staircase(
-        columns=[*map(sheet.short, source[:MOST])],
+        columns=[*map(sheet.short, columns)],
         rows=[*map(sheet.short, target[:MOST])],
-        delays=[min(delay, len(source), MOST) for delay in instance.delays[:MOST]],
-        left_out=max(len(source) - MOST, 0) + max(len(target) - MOST, 0),
+        delays=[min(delay, len(columns)) for delay in read[:MOST]],
+        heads=[Counter(at) for at in stops[:MOST]],
+        left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
     )
 
 
@@ -93,7 +106,8 @@ def render_path(instance: Instance, console_width: int) -> Group:
     else:
         if instance.delays:
             key = "█ read for this word   ░ read before   · not read"
-            lines.append(Text(key, style="dim"))
+            heads = "   digit: heads that stopped there (+: ten or more)"
+            lines.append(Text(key + heads * bool(instance.word_positions), style="dim"))
         if grid.left_out:
             lines.append(Text(sheet.more(grid.left_out, "word")))
     if not instance.delays:
@@ -144,12 +158,16 @@ def draw_path(instance: Instance, path: Path) -> None:
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
     margin = max(map(cell_len, grid.rows), default=0)
     yield Text(" " * (margin + 5) + " ".join(grid.columns), style="bold", no_wrap=True)
-    for name, before, delay in grid.steps():
+    for (name, before, delay), heads in zip(grid.steps(), grid.heads, strict=True):
         line = Text(f"{delay:3} {set_cell_size(name, margin)}", no_wrap=True)
         for j, column in enumerate(grid.columns, start=1):
             width = max(cell_len(column), 1)
             cell = "·".center(width) if j > delay else ("░" if j <= before else "█") * width
-            line.append(f" {cell}", "blue")
+            middle = (width - 1) // 2
+            line.append(f" {cell[:middle]}", "blue")
+            mark = str(heads[j]) if heads[j] < 10 else "+"
+            line.append(*((mark, "bold yellow") if heads[j] else (cell[middle], "blue")))
+            line.append(cell[middle + 1 :], "blue")
         yield line
 
 

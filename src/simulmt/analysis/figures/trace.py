@@ -85,9 +85,7 @@ class Trace:
             target_words=tuple(range(1, len(rows) + 1)),
             delays=target.delays(self.delays, source),
             end=source.at(self.end),
-            positions=tuple(
-                tuple(map(source.at, self.positions[end - 1])) for end in target.ends * self.stops
-            ),
+            positions=target.stops(self.positions, source) if self.stops else (),
             weights=word_weights(self.weights, source, target),
             unit="word",
         )

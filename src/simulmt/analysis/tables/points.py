@@ -165,6 +165,7 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
     faithful = sorted({name for run in runs for name in run.scores.faithfulness})
     options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
     metrics = dict.fromkeys(metric for run in runs for metric in run.scored)
+    retracting = any(run.scores.erasure for run in runs)
     rows: list[Row] = []
     for run in runs:
         drawn = run.resampled
@@ -174,6 +175,8 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs)
         known = run.scores.faithfulness
         row |= {name: known[name].value if name in known else None for name in faithful}
+        if retracting:
+            row["erasure"] = run.scores.erasure and run.scores.erasure.value
         row |= {column: run.folder in front for column, front in fronts.items()}
         row |= {key: run.option(key) for key in options}
         for name in metrics:

@@ -83,7 +83,7 @@ class Transported(NamedTuple):
     """Squared distance of their information from rows that add up to 1."""
 
 
-class Information(Schedule[Transported]):
+class Information(Schedule[Transported, Tensor]):
     """The information matrix of one layer, shared by its heads.
 
     Args:

@@ -60,7 +60,7 @@ class Monotonic(ScheduleRecipe):
         return MonotonicHeads(self, make(dim, heads), heads)
 
 
-class MonotonicHeads(Schedule[Tensor]):
+class MonotonicHeads(Schedule[Tensor, Tensor]):
     """The heads of one layer, each with its own `r`.
 
     Args:
