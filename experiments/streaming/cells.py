@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml  # type: ignore[import-untyped, unused-ignore]
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from simulmt.attention.schedules import MonotonicHeads
@@ -136,7 +136,8 @@ def _translator(cell: Cell, subwords: Subwords) -> Translator:
 
 def options_of(group: str, name: str) -> dict[str, Any]:
     """Return the options of a group's file, without the other groups that it chooses."""
-    options = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    file = OmegaConf.load(CONF / group / f"{name}.yaml")
+    options: Any = OmegaConf.to_container(file, resolve=True)
     return {key: value for key, value in options.items() if key != "defaults"}
 
 
