@@ -127,6 +127,17 @@ def lay_texts(folder: Path, sacrebleu: Path) -> None:
     lay(sacrebleu, "wmt15", "de-en", ["the man", "the woman", "a hat"])
 
 
+def pretrained() -> Iterator[list[str]]:
+    """The commands of the page on pretrained models, without the import, the server and pipes."""
+    small = ["trainer.max_updates=6", "trainer.validate_every=3", "objective.warmup=2"]
+    more = {"train": small, "report": ["test=newstest", "to=theirs"]}  # the README's is beside it
+    for block in blocks(TEXT["docs/pretrained.md"], "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["simulmt"] and words[1] not in ("import", "serve"):
+                yield words + more.get(words[1], [])
+
+
 def lines() -> Iterator[str]:
     """The commands of the README from top to bottom, without comments."""
     example = re.search(r"`RUN` is a run directory such as `([^`]+)`", TEXT["README.md"])
@@ -198,7 +209,14 @@ def test_an_imported_model_is_evaluated_and_reported(tmp_path, monkeypatch):
     wanted = ("simulmt import", "simulmt evaluate", "simulmt report")
     commands = [shlex.split(line) for line in lines() if line.startswith(wanted)]
     assert [words[1] for words in commands] == ["import", "evaluate", "report"]
-    for answer in type_in(*commands, cwd=tmp_path):
+    for side, word in (("de", "der Mann sieht"), ("en", "the man sees")):
+        for name in ("newstest", "train", "valid", "test"):
+            (tmp_path / f"{name}.{side}").write_text(f"{word}\n{word} {name}\n{name}\n")
+    theirs = [*pretrained()]
+    assert [words[1] for words in theirs] == ["evaluate", "evaluate", "report", "train", "export"]
+    for answer in type_in(*commands, *theirs, cwd=tmp_path):
         assert answer.status == 0, answer
+    assert (tmp_path / "theirs/curves.csv").is_file()
+    assert (tmp_path / "for-transformers/model.safetensors").is_file()
     rows = (tmp_path / "de-en" / "curves.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 3, "a line of heads and two policies"
