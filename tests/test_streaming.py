@@ -77,6 +77,19 @@ def equality() -> Iterator[ModuleType]:
         yield module
 
 
+def test_a_few_sentences_of_the_table_of_equalities(equality, tmp_path):
+    sources, subwords = equality.read_sentences(2)
+    asked = ["--mechanisms=wait_k,hmt,mma_il", "--models=transformer"]
+    cells = equality.make_cells(equality.parse(asked))
+    assert [cell.mechanism for cell in cells] == ["wait_k", "hmt", "mma_il"]
+    few = [sources[0], *sources[-2:]]
+    results = {cell: equality.compare(cell, few, subwords) for cell in cells}
+    equality.write_files(results, tmp_path)
+    assert "| wait_k | 3: 0 |" in (tmp_path / "equality.md").read_text()
+    for counts in results.values():
+        assert (counts.sentences, counts.mismatches) == (3, 0)
+
+
 @pytest.mark.slow
 def test_the_table_of_equalities(equality, tmp_path):
     few = ["--sentences=2", "--mechanisms=wait_k,mma_il,soft", "--models=transformer", "--jobs=1"]

@@ -58,16 +58,14 @@ def word_staircase(instance: Instance) -> Staircase:
     """
     source, target = instance.source.split(), instance.prediction.split()
     n, stops = len(source), instance.word_positions or [()] * len(target)
-    read = [
-        n + 1 if n + 1 in at else min(delay, n)
-        for delay, at in zip(instance.delays, stops, strict=True)
-    ]
-    columns = [*source, "</s>"][: min(max(n, *read), MOST)] if read else source[:MOST]
+    at_end = [n + 1 in heads for heads in stops]
+    columns = [*source, *["</s>"] * any(at_end)][:MOST]
+    read = [n + 1 if end else min(d, n) for d, end in zip(instance.delays, at_end, strict=True)]
     return Staircase(
         columns=[*map(sheet.short, columns)],
         rows=[*map(sheet.short, target[:MOST])],
         delays=[min(delay, len(columns)) for delay in read[:MOST]],
-        heads=[Counter(at) for at in stops[:MOST]],
+        heads=[*map(Counter, stops[:MOST])],
         left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
     )
 
