@@ -6,7 +6,9 @@ ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
 SITE := .venv-docs
-PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
+# a test that hangs prints where, and ends the run
+PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile \
+	--max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 # files whose tests run with shapes checked (tests/shapes.py)
 SHAPES := seam lstm formulas text scoring alignment interpreter analyses batches likelihood words itst wait_info self_modifying hmt
 

@@ -1,4 +1,7 @@
-"""Commands as a user types them, several in one process: importing torch takes seconds."""
+"""Commands as a user types them, several in one process: importing torch takes seconds.
+
+That of OmniSTEval, too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SEVERAL = """
@@ -59,3 +64,16 @@ def type_in(*commands: Sequence[object], cwd: Path = ROOT) -> list[Answer]:
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return [Answer(*answer) for answer in json.loads(done.stdout)]
+
+
+def omnisteval(folder: Path, *arguments: str) -> dict[str, str]:
+    """Return what OmniSTEval's command finds in the files of a folder, by name.
+
+    It forks, and a fork of a process with threads may hang: the command has a process of its own.
+    """
+    pytest.importorskip("omnisteval", reason="OmniSTEval is not installed")
+    code = "import sys, omnisteval.cli; sys.exit(omnisteval.cli.main())"
+    command = [sys.executable, "-c", code, *arguments, "--output_folder", "o"]
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=True)
+    rows = (folder / "o" / "scores.tsv").read_text("utf-8").splitlines()[1:]
+    return dict(row.split("\t") for row in rows)

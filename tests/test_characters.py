@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from characters import options, write_corpus
-from commands import type_in
+from commands import omnisteval, type_in
 from simulmt.data.reader import read_text
 from simulmt.data.subwords import Subwords
 from simulmt.data.writing_options import WritingOptions
@@ -181,24 +181,15 @@ def test_simuleval_counts_characters_the_same(name):
     assert "|u:char|src:word|" in found.signature
 
 
-def omnisteval(monkeypatch, folder: Path, form: str, *arguments: str) -> dict[str, float]:
-    """What its command line finds for the log of a folder."""
-    cli = pytest.importorskip("omnisteval.cli", reason="OmniSTEval is not installed")
-    monkeypatch.chdir(folder)
-    files = {"hypothesis_file": "instances.log", "ref_sentences_file": "ref", "output_folder": "o"}
-    places = [word for name, file in files.items() for word in (f"--{name}", file)]
-    given = [form, *places, "--char_level", "--bleu_tokenizer", "zh", *arguments]
-    monkeypatch.setattr("sys.argv", ["", *given])
-    assert not cli.main()
-    rows = (folder / "o" / "scores.tsv").read_text("utf-8").splitlines()[1:]
-    return dict(row.split("\t") for row in rows)
+LOG_AND_REF = "--hypothesis_file instances.log --ref_sentences_file ref"
+OMNISTEVAL = f"--char_level --bleu_tokenizer zh {LOG_AND_REF}"
 
 
-def test_omnisteval_counts_characters_the_same(tmp_path, monkeypatch):
+def test_omnisteval_counts_characters_the_same(tmp_path):
     write_instances(tmp_path / "instances.log", LOG)
     references = "".join(f"{one.reference.replace(' ', '')}\n" for one in LOG)
     (tmp_path / "ref").write_text(references, encoding="utf-8")
-    theirs = omnisteval(monkeypatch, tmp_path, "shortform")
+    theirs = omnisteval(tmp_path, "shortform", *OMNISTEVAL.split())
     ours = score(LOG)["omnisteval", "word"]
     names = {"BLEU": "BLEU", "chrF": "chrF"}
     names |= {name: f"{name} (CU)" for name in CONVENTIONS["omnisteval"].metrics}
@@ -233,7 +224,7 @@ def scored(folder: Path, *chosen: str) -> dict:
     return json.loads((folder / "instances.scores.json").read_text("utf-8"))
 
 
-def test_documents_in_characters_are_scored_as_omnisteval_does(documents, monkeypatch):
+def test_documents_in_characters_are_scored_as_omnisteval_does(documents):
     found = scored(documents, "characters=[target]", "language=zh")["longyaal"]
     lengths, offset, rows = [len(source.split()) for source in SOURCES], 0, []
     for name, length, before in zip(IDS, lengths, [None, *IDS], strict=False):
@@ -243,8 +234,8 @@ def test_documents_in_characters_are_scored_as_omnisteval_does(documents, monkey
     (documents / "s.json").write_text(json.dumps(rows))
     slow = [replace(one, delays=tuple(1000 * delay for delay in one.delays)) for one in DOCUMENTS]
     write_streams(documents / "instances.log", slow)
-    given = ["--speech_segmentation", "s.json", "--lang", "zh"]
-    theirs = omnisteval(monkeypatch, documents, "longform", *given)
+    options = f"longform {OMNISTEVAL} --speech_segmentation s.json --lang zh"
+    theirs = omnisteval(documents, *options.split())
     assert found["BLEU"]["value"] == pytest.approx(float(theirs["BLEU"]), abs=PRINTED)
     for name in ("LongYAAL", "LongAL", "LongLAAL", "LongDAL"):
         expected = pytest.approx(float(theirs[f"{name} (CU)"]), abs=PRINTED)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from commands import omnisteval
 from simulmt.decoding.instance import Instance
 from simulmt.files.instances import write_instances
 from simulmt.scoring.conventions import CONVENTIONS, Bleu
@@ -77,18 +78,13 @@ def test_simuleval_counts_the_same(name):
 
 
 @pytest.fixture
-def omnisteval_scores(tmp_path, monkeypatch):
+def omnisteval_scores(tmp_path):
     """What its command line finds for our instances.log."""
-    cli = pytest.importorskip("omnisteval.cli", reason="OmniSTEval is not installed")
     write_instances(tmp_path / "instances.log", TRICKY)
     references = "".join(f"{one.reference}\n" for one in TRICKY)
     (tmp_path / "ref.txt").write_text(references, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    files = "--hypothesis_file instances.log --ref_sentences_file ref.txt --output_folder o"
-    monkeypatch.setattr("sys.argv", ["", "shortform", "--word_level", *files.split()])
-    assert not cli.main()
-    rows = (tmp_path / "o" / "scores.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    return dict(row.split("\t") for row in rows)
+    options = "shortform --word_level --hypothesis_file instances.log --ref_sentences_file ref.txt"
+    return omnisteval(tmp_path, *options.split())
 
 
 def test_omnisteval_finds_the_same_quality_and_latency(omnisteval_scores):

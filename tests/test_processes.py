@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -96,8 +97,22 @@ def ended(code: str, number: int | None, **variables: str) -> tuple[int, str]:
         assert process.stdout.readline() == "ready\n"
         if number:
             process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
         return process.returncode, errors
+
+
+@pytest.mark.parametrize("handler", ["ending.handle_signals()", "signal.signal(15, ending.unwind)"])
+def test_a_process_with_our_handlers_can_fork(handler):
+    """With them in the forks as well, one pool in ten or so never ended."""
+    code = f"import multiprocessing, signal\n{BEGUN}\n{handler}\n" + textwrap.dedent("""
+        for _ in range(50):
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                assert pool.map(abs, [-1, 2]) == [1, 2]
+    """)
+    assert ended(code, None) == (0, "")
 
 
 @pytest.mark.parametrize("code", [BUSY, LOST])

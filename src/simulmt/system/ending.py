@@ -124,6 +124,29 @@ def unwind(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
+def _hold(how: int) -> None:
+    signal.pthread_sigmask(how, STOPPED)
+
+
+def _let_forks_end() -> None:
+    """Take the handlers from a forked process: they may come too late to end it.
+
+    A `multiprocessing.Pool` sends SIGTERM to workers that are about to wait for a lock.
+    """
+    for number in STOPPED:
+        if signal.getsignal(number) in (_terminate, unwind):
+            signal.signal(number, signal.SIG_DFL)
+    _hold(signal.SIG_UNBLOCK)
+
+
+if sys.platform != "win32":  # which does not fork
+    os.register_at_fork(
+        before=lambda: _hold(signal.SIG_BLOCK),  # until the handlers are gone
+        after_in_parent=lambda: _hold(signal.SIG_UNBLOCK),
+        after_in_child=_let_forks_end,
+    )
+
+
 def drop_output() -> None:
     """Drop what is still to be printed: nothing reads it, and Python would try again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
