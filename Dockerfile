@@ -4,7 +4,7 @@
 #     docker run --rm --volume "$PWD/runs:/simulmt/runs" simulmt
 #
 # Build arguments:
-#   PYTHON               the version of Python, 3.10 or newer
+#   PYTHON               the version of Python, 3.11 or newer
 #   PIP_EXTRA_INDEX_URL  another package index, such as PyTorch's for the CPU: its torch has no CUDA
 #                        libraries, so the image is several gigabytes smaller
 ARG PYTHON=3.11

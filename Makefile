@@ -7,8 +7,8 @@ BIN := $(ENV)/bin
 READY := $(ENV)/.ready
 SITE := .venv-docs
 # a test that hangs prints where, and ends the run
-PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile \
-	--max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+GUARD := --max-worker-restart 0 -o faulthandler_exit_on_timeout=true -o faulthandler_timeout
+PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile $(GUARD)=600
 # files whose tests run with shapes checked (tests/shapes.py)
 SHAPES := seam lstm formulas text scoring alignment interpreter analyses batches likelihood words itst wait_info self_modifying hmt
 
@@ -16,7 +16,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(ENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
@@ -34,10 +34,10 @@ test: lint type $(READY)  ## lint, types, import contracts, tests (about 20 minu
 	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
 
 test-slow: $(READY)  ## the tests that train models
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(GUARD)=3600
 
 faults: $(READY)  ## kills, signals, full disks, corrupt files, absurd values (15 minutes on two cores)
-	$(BIN)/python -m pytest tests/faults -m slow --numprocesses auto --maxprocesses 4
+	$(BIN)/python -m pytest tests/faults -m slow --numprocesses auto --maxprocesses 4 $(GUARD)=3600
 
 lint: $(READY)  ## style and import contracts
 	$(BIN)/ruff check .

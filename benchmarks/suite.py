@@ -70,7 +70,7 @@ def circumstances(seconds: float) -> dict[str, str]:
     return {
         "machine": machine(),
         "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "load before": f"{os.getloadavg()[0]:.1f}",
         "took": f"{seconds / 60:.1f} minutes",
     }

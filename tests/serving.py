@@ -78,7 +78,7 @@ def running(
     with logged(log):
         thread = threading.Thread(target=asyncio.run, args=(serve(),))
         thread.start()
-        started.wait()
+        assert started.wait(60)
         at = Running(url, *made, log)
         try:
             yield at

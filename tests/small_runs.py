@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -84,10 +83,12 @@ def killed(command: Sequence[str], seed: int, has_begun: Callable[[], bool]) -> 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
     line = [sys.executable, "-m", "simulmt", *command]
     with subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL) as process:
-        while not has_begun() and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(random.Random(seed).uniform(0, 2))
-        process.send_signal(signal.SIGKILL)
+        try:
+            while not has_begun() and process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(random.Random(seed).uniform(0, 2))
+        finally:
+            process.kill()
     done = subprocess.run(
         line, env=environment, capture_output=True, text=True, timeout=200, check=False
     )

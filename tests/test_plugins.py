@@ -25,9 +25,11 @@ from simulmt.decoding.policy import Counts, Demands, Draft, DraftPolicy, Subword
 from simulmt.errors import UserError
 from simulmt.files import plugins
 from simulmt.files.instances import read_instances
+from simulmt.files.plugins import broken
 from simulmt.parts import Parts
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.serve import policy_offers
+from simulmt.system.ending import TERMINATED, Ended
 from small_runs import LONGER, ROOT, TINY, configuration
 
 OF_EVERY_KIND = '''
@@ -241,6 +243,12 @@ def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):
     with pytest.raises(UserError, match=r"^installed plugin gone: there is no such"):
         plugins.conf_folders(["gone"])
     assert sys.path == path, "only what the user names is looked for in the current directory"
+
+
+def test_a_signal_while_a_plugin_is_imported_ends_the_command():
+    for error in (KeyboardInterrupt(), Ended(TERMINATED)):
+        with pytest.raises(type(error)):
+            broken("slow", error)
 
 
 def test_an_installed_plugin_that_is_broken_stops_nobody_else(folder, monkeypatch, capsys):

@@ -115,6 +115,14 @@ def test_a_process_with_our_handlers_can_fork(handler):
     assert ended(code, None) == (0, "")
 
 
+def test_a_signal_during_a_fork_is_not_lost():
+    """Hooks that are registered first run last before a fork: here while signals are blocked."""
+    kill = "os.register_at_fork(before=lambda: os.kill(os.getpid(), 15))"
+    fork = "if not os.fork():\n    os._exit(0)\ntime.sleep(60)"
+    code = f"import os, signal\n{kill}\n{BEGUN}\nsignal.signal(15, ending.unwind)\n{fork}"
+    assert ended(code, None) == (TERMINATED, "")
+
+
 @pytest.mark.parametrize("code", [BUSY, LOST])
 def test_sigterm_ends_a_program_with_one_line(code):
     assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")

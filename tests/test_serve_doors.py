@@ -147,14 +147,17 @@ def test_ctrl_c_ends_the_server_with_its_connections(run):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert program.stdout is not None
-    url = re.search(r"http://\S+/", program.stdout.readline())[0]
-    client = Client(Running(url))
-    assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
-    program.send_signal(signal.SIGINT)
-    with pytest.raises(ConnectionClosed):
-        client.until(lambda message: False)
-    out, err = program.communicate(timeout=20)
+    try:
+        assert program.stdout is not None
+        url = re.search(r"http://\S+/", program.stdout.readline())[0]
+        client = Client(Running(url))
+        assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
+        program.send_signal(signal.SIGINT)
+        with pytest.raises(ConnectionClosed):
+            client.until(lambda message: False)
+        out, err = program.communicate(timeout=20)
+    finally:
+        program.kill()
     assert (program.returncode, err) == (130, "error: interrupted\n")
     assert "Traceback" not in out
     assert "why='the server stops'" in out

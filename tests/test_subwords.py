@@ -205,17 +205,19 @@ def test_ctrl_c_does_not_wait_for_the_training(monkeypatch: pytest.MonkeyPatch) 
         end.wait(60)
 
     def interrupt() -> None:
-        begun.wait(60)
-        os.kill(os.getpid(), signal.SIGINT)
+        if begun.wait(60):
+            os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", train)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        Subwords.train(TEXT, 80)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Subwords.train(TEXT, 80)
+    finally:
+        end.set()
+        signal.signal(signal.SIGINT, usual)
     assert where != [threading.main_thread()]
-    end.set()
-    signal.signal(signal.SIGINT, usual)
 
 
 def models(cache: Path) -> list[Path]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import wandb
@@ -16,7 +18,7 @@ from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
 from simulmt.programs.targets import make_target
 from simulmt.programs.train import train
-from simulmt.training.weights_and_biases import wandb_name
+from simulmt.training.weights_and_biases import WeightsAndBiases, wandb_name
 from small_runs import ROOT, SMALL, configuration
 
 HOME = ROOT / "experiments" / "wandb"
@@ -113,6 +115,14 @@ def test_a_mistyped_option_is_an_error_before_anything_is_logged(typed, said):
     config = Configuration.of(plain(configuration("train", "logger=wandb", typed)))
     with pytest.raises(UserError, match=said):
         make_target(config.logger, "logger", Logger, later=True)
+
+
+def test_an_upload_that_takes_too_long_is_told(tmp_path, capsys):
+    finish = Mock(side_effect=TimeoutError)
+    run = SimpleNamespace(finish=finish, dir=str(tmp_path / "run-1" / "files"))
+    WeightsAndBiases.close(SimpleNamespace(experiment=run), failed=False)
+    finish.assert_called_once_with(exit_code=0)
+    assert capsys.readouterr().out.endswith(f"upload it with wandb sync {tmp_path / 'run-1'}\n")
 
 
 def test_runs_are_named_by_what_sets_their_latency():

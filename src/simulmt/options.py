@@ -13,12 +13,12 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from keyword import iskeyword
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, NotRequired, TypeAlias, TypeVar
 
 import pydantic
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic_core import ErrorDetails, to_json
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from simulmt.errors import UserError
 

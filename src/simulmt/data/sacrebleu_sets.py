@@ -6,6 +6,7 @@ from pathlib import Path
 from simulmt.data.pairs import FilePair
 from simulmt.errors import UserError
 from simulmt.system.console import console, note
+from simulmt.system.ending import Ended
 from simulmt.system.lock import alone
 
 PREFIX = "sacrebleu:"
@@ -46,6 +47,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         with console.status(name), turn:
             path = utils.get_source_file(own, pair)
             references = utils.get_reference_files(own, pair)
+    except Ended:
+        raise
     except (Exception, SystemExit) as error:  # of several libraries; sacreBLEU exits
         why = "the download is corrupt" if isinstance(error, SystemExit) else error
         raise UserError(

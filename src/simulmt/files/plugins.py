@@ -19,6 +19,7 @@ from pathlib import Path
 
 import simulmt
 from simulmt.errors import UserError
+from simulmt.system.ending import Ended
 
 ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
@@ -79,8 +80,8 @@ def called(module: str) -> str:
 
 
 def broken(module: str, error: BaseException) -> UserError:
-    """Return the error for a plugin that cannot be imported; raise that of Ctrl-C."""
-    if isinstance(error, KeyboardInterrupt):
+    """Return the error for a plugin that cannot be imported; raise that of a signal."""
+    if isinstance(error, KeyboardInterrupt | Ended):
         raise error
     why = textwrap.shorten(f"{type(error).__name__}: {error}", 160, placeholder=" ...")
     return UserError(

@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -45,7 +45,7 @@ def provenance(
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),
-        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=_commit(Path(__file__)),
         versions=versions,
         host=socket.gethostname(),

@@ -128,7 +128,7 @@ async def _receive(websocket: WebSocket, session: Session, idle: float) -> None:
     while not session.over:
         try:
             message = await asyncio.wait_for(websocket.receive(), idle)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             if session.waiting.empty():  # else the client waits for a slow model
                 session.end(f"no message for {idle:g} seconds")
         else:

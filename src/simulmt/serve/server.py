@@ -2,11 +2,13 @@
 
 import ipaddress
 import socket
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
 
 from simulmt.errors import UserError
+from simulmt.system.ending import end_late
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -54,4 +56,13 @@ def server(app: Starlette, message_bytes: int) -> uvicorn.Server:
         proxy_headers=False,
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    """Ends some seconds after a signal, even if a model hangs."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop the server."""
+        end_late(128 + sig)
+        super().handle_exit(sig, frame)

@@ -37,6 +37,10 @@ _status = 0
 _remedy: Callable[[], str] = str
 
 
+class Ended(SystemExit):
+    """A signal, or an error of several processes, ends this process."""
+
+
 def begin() -> None:
     """End this process with the one that started it, if that is a process of this program."""
     global _started_by  # noqa: PLW0603
@@ -116,16 +120,34 @@ def end(status: int, reason: str) -> NoReturn:
         line = "; ".join(filter(None, [f"error: {reason}", _remedy()]))
         os.write(2, f"{line}\n".encode())  # `print` may be what a signal has interrupted
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    raise SystemExit(status)
+    raise Ended(status)
+
+
+def end_late(status: int) -> None:
+    """End this process in some seconds at the latest: a library may wait for ever."""
+    late = threading.Timer(_PATIENCE, os._exit, [status])
+    late.daemon = True
+    with suppress(RuntimeError):  # there is no room for a thread
+        late.start()
 
 
 def unwind(number: int, frame: FrameType | None) -> NoReturn:
     """Handle a signal by SystemExit, so that all blocks are left as after an exception."""
-    sys.exit(128 + number)
+    raise Ended(128 + number)
 
 
 def _hold(how: int) -> None:
     signal.pthread_sigmask(how, STOPPED)
+
+
+def _resume() -> None:
+    """Let signals come again that came during a fork: an exception in a hook would be dropped."""
+    came = STOPPED.keys() & {int(number) for number in signal.sigpending()}
+    for number in came:
+        signal.sigwait([number])
+    _hold(signal.SIG_UNBLOCK)
+    for number in came:
+        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
 
 def _let_forks_end() -> None:
@@ -142,7 +164,7 @@ def _let_forks_end() -> None:
 if sys.platform != "win32":  # which does not fork
     os.register_at_fork(
         before=lambda: _hold(signal.SIG_BLOCK),  # until the handlers are gone
-        after_in_parent=lambda: _hold(signal.SIG_UNBLOCK),
+        after_in_parent=_resume,
         after_in_child=_let_forks_end,
     )
 
@@ -164,9 +186,7 @@ def failure(status: int) -> str:
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGINT):  # `timeout` sends two
         signal.signal(number, signal.SIG_IGN)
-    late = threading.Timer(_PATIENCE, os._exit, [128 + signum])  # a library may wait for ever
-    late.daemon = True
-    late.start()
+    end_late(128 + signum)
     end(128 + signum, STOPPED[signum])
 
 

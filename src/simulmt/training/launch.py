@@ -54,7 +54,7 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
             f"trainer.nodes={nodes}, but neither torchrun nor srun has started this process: run "
             f"`torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
             "--master-addr=HOST --master-port=PORT train.py ...` on each machine, or "
-            "`srun python train.py ...` in a SLURM job"
+            "`srun --kill-on-bad-exit=1 python train.py ...` in a SLURM job"
         )
     else:
         return None if devices > 1 else LightningEnvironment()

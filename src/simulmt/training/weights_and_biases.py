@@ -24,6 +24,8 @@ from simulmt.training.board import Board
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
+_PATIENCE = 300
+"""Seconds to wait for the upload at the end of a run."""
 
 
 class WeightsAndBiases(Board, WandbLogger):
@@ -54,7 +56,9 @@ class WeightsAndBiases(Board, WandbLogger):
             id=_run_id(folder / WANDB_ID),
             dir=folder,
             config=dict(config.plain),
-            settings=wandb.Settings(init_timeout=30, silent=True),
+            settings=wandb.Settings(
+                init_timeout=30, finish_timeout=_PATIENCE, finish_timeout_raises=True, silent=True
+            ),
         )
         why = ""
         try:
@@ -84,7 +88,11 @@ class WeightsAndBiases(Board, WandbLogger):
 
     def close(self, failed: bool) -> None:
         """Finish the run, or the next one of this process would log into it."""
-        self.experiment.finish(exit_code=int(failed))
+        try:
+            self.experiment.finish(exit_code=int(failed))
+        except TimeoutError:
+            rest = Path(self.experiment.dir).parent
+            say(f"W&B has not received the end of this run: upload it with wandb sync {rest}")
 
 
 def wandb_name(config: Configuration) -> str:
