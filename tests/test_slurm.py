@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -203,18 +204,23 @@ def test_other_processes_than_those_of_the_run_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def sweep(slurm: Cluster, folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start a sweep of mma_il, milk and soft."""
+@contextmanager
+def sweep(slurm: Cluster, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A sweep of mma_il, milk and soft, which is killed if its time is over."""
     where = [f"hydra.sweep.dir={folder}", "hydra.sweep.subdir='${hydra:job.num}'"]
     line = [sys.executable, "train.py", "-m", *TINY, f"cache={folder.parent / 'cache'}", *where]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [*line, *arguments],
         cwd=ROOT,
         env={**os.environ, **slurm.environment, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def outcomes(folder: Path) -> dict[str, dict[str, str]]:

@@ -78,7 +78,11 @@ def test_two_sweeps_at_once_share_the_work(whole, tmp_path):
         )
         for _ in range(2)
     ]
-    said = "".join(each.communicate(timeout=500)[0] for each in both)
+    try:
+        said = "".join(each.communicate(timeout=500)[0] for each in both)
+    finally:
+        for each in both:
+            each.kill()
     assert [each.returncode for each in both] == [0, 0]
     for name in ("milk", "mma_il"):
         end = rf"^mechanism-{name}\S*: (trained|skipped|resumed|failed)"
