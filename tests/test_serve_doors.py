@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +24,7 @@ from simulmt.page import FILES
 from simulmt.programs.plain import plain
 from simulmt.programs.serve import ServeOptions, serve
 from simulmt.serve import app, panes, server
+from simulmt.system.ending import TERMINATED
 from small_runs import ROOT, configuration
 
 
@@ -137,27 +139,49 @@ def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, 
     assert capsys.readouterr().out == ""
 
 
-def test_ctrl_c_ends_the_server_with_its_connections(run):
-    heard = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # also if pytest ignores it
-    code = f"import signal; {heard}; from simulmt.programs.cli import main; main('serve')"
-    program = subprocess.Popen(
-        [sys.executable, "-c", code, f"checkpoint={run}", "policy2=retranslation", "port=0"],
+@contextmanager
+def served(before: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """The verb in a process of its own, which executes some code first, and a client."""
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{before}\n{MAIN}", *options, "port=0"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        assert program.stdout is not None
-        url = re.search(r"http://\S+/", program.stdout.readline())[0]
-        client = Client(Running(url))
+    ) as program:
+        try:
+            assert program.stdout is not None
+            yield program, Client(Running(re.search(r"http://\S+/", program.stdout.readline())[0]))
+        finally:
+            program.kill()
+
+
+MAIN = "from simulmt.programs.cli import main; main('serve')"
+HEARD = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # despite pytest
+HANGS = """
+import time
+from simulmt.serve import sessions
+from simulmt.system import ending
+ending._PATIENCE = 1
+sessions.read_words = lambda turns: print("reads", flush=True) or time.sleep(60)
+"""
+
+
+def test_sigterm_ends_a_server_whose_model_hangs(run):
+    with served(HANGS, f"checkpoint={run}") as (program, client):
+        client.say("words", text="wir ")
+        assert "reads\n" in program.stdout  # waits for this line
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == TERMINATED
+
+
+def test_ctrl_c_ends_the_server_with_its_connections(run):
+    with served(HEARD, f"checkpoint={run}", "policy2=retranslation") as (program, client):
         assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
         program.send_signal(signal.SIGINT)
         with pytest.raises(ConnectionClosed):
             client.until(lambda message: False)
         out, err = program.communicate(timeout=20)
-    finally:
-        program.kill()
     assert (program.returncode, err) == (130, "error: interrupted\n")
     assert "Traceback" not in out
     assert "why='the server stops'" in out
