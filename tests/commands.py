@@ -1,6 +1,6 @@
 """Commands as a user types them, several in one process: importing torch takes seconds.
 
-That of OmniSTEval, too.
+OmniSTEval's command has a process of its own.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def type_in(*commands: Sequence[object], cwd: Path = ROOT) -> list[Answer]:
 
 
 def omnisteval(folder: Path, *arguments: str) -> dict[str, str]:
-    """Return what OmniSTEval's command finds in the files of a folder, by name.
+    """What OmniSTEval's command finds in the files of a folder, by name.
 
-    It forks, and a fork of a process with threads may hang: the command has a process of its own.
+    It forks, and a fork of the tests' process, which has threads, may hang.
     """
     pytest.importorskip("omnisteval", reason="OmniSTEval is not installed")
     code = "import sys, omnisteval.cli; sys.exit(omnisteval.cli.main())"

@@ -17,6 +17,7 @@ VARIABLES = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
     *("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
 )
+STEP = "`srun --kill-on-bad-exit=1 python train.py"
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_who_starts_the_processes(environment):
     [
         (started(2), 1, 1, "trainer.devices=1 and trainer.nodes=1"),
         (started(4), 3, 2, "trainer.devices=2 and trainer.nodes=3"),
-        ({}, 2, 3, r"nodes=2, .*--nnodes=2 --nproc-per-node=3.* or `srun .*python train.py"),
+        ({}, 2, 3, r"nodes=2, .*--nnodes=2 --nproc-per-node=3.* or " + STEP),
     ],
 )
 def test_a_launcher_that_does_not_fit_is_rejected(variables, nodes, devices, message, environment):

@@ -32,7 +32,7 @@ from simulmt.serve.models import Served, options_of
 from simulmt.serve.panes import warm_up
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.console import note
-from simulmt.system.ending import TERMINATED
+from simulmt.system.ending import unwind
 
 
 def _origin(text: str) -> str:
@@ -89,7 +89,7 @@ def serve(cfg: DictConfig) -> None:
     with server.open_socket(options.host, options.port) as listening:
         origins, frames = options.origins, options.frame_ancestors
         application = app.application(_sessions(options), origins, frames)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+        signal.signal(signal.SIGTERM, unwind)
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
             warning = "lets other machines use the models without a password or encryption"

@@ -136,7 +136,7 @@ def unwind(number: int, frame: FrameType | None) -> NoReturn:
     raise Ended(128 + number)
 
 
-def _hold(how: int) -> None:
+def _mask(how: int) -> None:
     signal.pthread_sigmask(how, STOPPED)
 
 
@@ -145,7 +145,7 @@ def _resume() -> None:
     came = STOPPED.keys() & {int(number) for number in signal.sigpending()}
     for number in came:
         signal.sigwait([number])
-    _hold(signal.SIG_UNBLOCK)
+    _mask(signal.SIG_UNBLOCK)
     for number in came:
         threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
 
@@ -158,12 +158,12 @@ def _let_forks_end() -> None:
     for number in STOPPED:
         if signal.getsignal(number) in (_terminate, unwind):
             signal.signal(number, signal.SIG_DFL)
-    _hold(signal.SIG_UNBLOCK)
+    _mask(signal.SIG_UNBLOCK)
 
 
 if sys.platform != "win32":  # which does not fork
     os.register_at_fork(
-        before=lambda: _hold(signal.SIG_BLOCK),  # until the handlers are gone
+        before=lambda: _mask(signal.SIG_BLOCK),  # until the handlers are gone
         after_in_parent=_resume,
         after_in_child=_let_forks_end,
     )
