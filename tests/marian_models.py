@@ -52,12 +52,17 @@ def pieces_of(model: bytes) -> list[str]:
     return [processor.id_to_piece(number) for number in range(3, processor.vocab_size())]
 
 
+UNSPACED = ["".join(line.split()) for line in SPLIT.targets]
+"""As if the target language were written without spaces."""
 _SOURCE, _TARGET = spm([*SPLIT.sources], 90), spm([*SPLIT.targets], 80, model_type="bpe")
+_UNSPACED = spm(UNSPACED, 120)
 
 
-def vocabulary(pad: int | None = None, codes: tuple[str, ...] = ()) -> dict[str, int]:
+def vocabulary(
+    pad: int | None = None, codes: tuple[str, ...] = (), target: bytes = _TARGET
+) -> dict[str, int]:
     """EOS first, PAD last or where `pad` says, and the pieces of both models between them."""
-    both = sorted({*pieces_of(_SOURCE), *pieces_of(_TARGET)})
+    both = sorted({*pieces_of(_SOURCE), *pieces_of(target)})
     pieces = ["</s>", "<unk>", *codes, *both]
     pieces.insert(len(pieces) if pad is None else pad, "<pad>")
     return {piece: number for number, piece in enumerate(pieces)}
@@ -71,10 +76,11 @@ def write_folder(
     half: bool = False,
     pickled: bool = False,
     updates: int = 0,
+    unspaced: bool = False,
     **changes: Any,
 ) -> Path:
     """A folder of a random model, or of one that was trained a little and ends its sentences."""
-    ids = vocabulary(pad, codes)
+    ids = vocabulary(pad, codes, _UNSPACED if unspaced else _TARGET)
     sizes = {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "encoder_layers": 2,
              "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
              "max_position_embeddings": 256, "vocab_size": len(ids), "scale_embedding": True,
@@ -86,9 +92,10 @@ def write_folder(
     if not updates:
         randomise(model, ids["<pad>"])
     model.save_pretrained(folder)
-    write_tokenizer(folder, ids)
+    write_tokenizer(folder, ids, unspaced)
     if updates:
-        train(model, MarianTokenizer.from_pretrained(folder), updates)
+        targets = UNSPACED if unspaced else [*SPLIT.targets]
+        train(model, MarianTokenizer.from_pretrained(folder), updates, targets)
     model = model.half() if half else model
     model.save_pretrained(folder)
     if pickled:
@@ -110,12 +117,14 @@ def randomise(model: MarianMTModel, pad: int) -> None:
         model.model.shared.weight[pad] = model.final_logits_bias[0, pad] = 0
 
 
-def train(model: MarianMTModel, tokenizer: MarianTokenizer, updates: int) -> None:
+def train(
+    model: MarianMTModel, tokenizer: MarianTokenizer, updates: int, targets: list[str]
+) -> None:
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for update in range(updates):
         rows = slice(32 * (update % 9), 32 * (update % 9) + 32)
         given = tokenizer(
-            SPLIT.sources[rows], text_target=SPLIT.targets[rows], padding=True, return_tensors="pt"
+            SPLIT.sources[rows], text_target=targets[rows], padding=True, return_tensors="pt"
         )
         labels = given["labels"]
         given["labels"] = labels.masked_fill(labels == tokenizer.pad_token_id, -100)
@@ -124,11 +133,12 @@ def train(model: MarianMTModel, tokenizer: MarianTokenizer, updates: int) -> Non
         optimiser.zero_grad()
 
 
-def write_tokenizer(folder: Path, ids: dict[str, int]) -> None:
+def write_tokenizer(folder: Path, ids: dict[str, int], unspaced: bool = False) -> None:
     (folder / "source.spm").write_bytes(_SOURCE)
-    (folder / "target.spm").write_bytes(_TARGET)
+    (folder / "target.spm").write_bytes(_UNSPACED if unspaced else _TARGET)
     (folder / "vocab.json").write_text(json.dumps(ids))
-    described = {"source_lang": "de", "target_lang": "en", "tokenizer_class": "MarianTokenizer"}
+    described = {"source_lang": "de", "target_lang": "zh" if unspaced else "en",
+                 "tokenizer_class": "MarianTokenizer"}  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
     (folder / "README.md").write_text("---\nlanguage: de\nlicense: apache-2.0\n---\n# A model\n")
 

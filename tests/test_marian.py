@@ -13,7 +13,7 @@ pytest.importorskip(
 )
 
 import zoo
-from marian_models import AWKWARD, CODES, SPLIT, theirs, write_folder
+from marian_models import AWKWARD, CODES, SPLIT, UNSPACED, theirs, write_folder
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise
@@ -23,7 +23,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import WaitK
 from simulmt.decoding.search import GREEDY, Search
-from simulmt.decoding.writing import Writing
+from simulmt.decoding.writing import Writing, as_written, words_of
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
 from simulmt.programs.export import import_model
@@ -109,6 +109,11 @@ def trained_folder(tmp_path_factory) -> Path:
     return write_folder(tmp_path_factory.mktemp("marian"), updates=120, pad=7, codes=CODES)
 
 
+@pytest.fixture(scope="module")
+def unspaced_folder(tmp_path_factory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("marian"), updates=120, unspaced=True)
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_decoding_is_that_of_generate(trained_folder, beam):
     """Without a length penalty: that of transformers divides by the length, ours is GNMT's.
@@ -139,8 +144,11 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_batches_are_streams(name, trained_folder):
-    policy, trained = build_policy(POLICIES[name]), marian.read(trained_folder, "fra")
+@pytest.mark.parametrize("of", ["trained_folder", "unspaced_folder"])
+def test_batches_are_streams(name, of, request):
+    target = {"trained_folder": "fra"}.get(of)
+    trained = marian.read(request.getfixturevalue(of), target)
+    policy = build_policy(POLICIES[name])
     model, subwords = trained.build({}, policy), trained.subwords
     lines = [line for line in map(normalise, [*SPLIT.sources[:2], *AWKWARD[:3]]) if line]
     ids = [[*subwords.encode_source(line), subwords.vocabulary.eos] for line in lines]
@@ -160,7 +168,8 @@ def test_batches_are_streams(name, trained_folder):
         translator.reset()
         words = [new for word in line.split() for new in translator.read(word)]
         early += len(words)
-        assert " ".join(words + translator.finish()) == subwords.decode(hypothesis.tokens)
+        text = as_written([*words, *translator.finish()], subwords.writing.target)
+        assert text == subwords.decode(hypothesis.tokens)
         assert translator.stream.written == hypothesis
     assert early
 
@@ -173,12 +182,32 @@ def test_a_model_of_several_source_languages_is_imported(tmp_path):
     assert marian.read(folder, "fra").manifest.source_language == "mul"
 
 
-def test_bleu_is_that_of_the_target_language(tmp_path):
-    folder = write_folder(tmp_path / "folder")
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"target_lang": "zh"}))
-    trained = marian.read(folder)
-    assert trained.subwords.writing == trained.manifest.writing == Writing(bleu="zh")
+def test_the_words_of_a_target_without_spaces_are_its_characters(unspaced_folder):
+    """Each piece holds some of them; the ids are those of the tokenizer all the same."""
+    trained, (_, tokenizer) = marian.read(unspaced_folder), theirs(unspaced_folder)
+    assert trained.subwords.writing == trained.manifest.writing == Writing(False, True, "zh")
+    subwords, several = trained.subwords, 0
+    for text in UNSPACED[:20]:
+        ids, spaced = subwords.encode_target(text), " ".join(text)
+        assert [*ids, 0] == tokenizer(text_target=text).input_ids
+        assert subwords.encode_target(spaced) == ids
+        assert subwords.decode(ids) == text
+        assert subwords.words(ids) == words_of(text, characters=True)
+        words = subwords.reference_words(spaced)
+        assert (len(words), max(words)) == (len(ids), len(text))
+        assert len(words.ends) == len(text)
+        several += len(ids) < len(text)
+    assert several == 20
+
+
+def test_only_words_of_the_source_end_where_the_next_one_begins(unspaced_folder):
+    trained = marian.read(unspaced_folder)
+    model, subwords = trained.build(), trained.subwords
+    rows = EncodedSplit.encode(SPLIT, subwords).batch(range(12))
+    assert model.begins.all()
+    for row, ends in zip(rows.source, model.word_ends(rows.source, rows.source_mask), strict=True):
+        words = [*subwords.vocabulary.words(row[row != subwords.vocabulary.pad].tolist())]
+        assert len(words) == ends.sum() < (row != subwords.vocabulary.pad).sum()
 
 
 def test_delays_count_the_words_of_the_text(tmp_path):

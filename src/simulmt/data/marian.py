@@ -22,6 +22,9 @@ class MarianSubwords(Tokenizer):
     encoded word by word. A SentencePiece model may normalise one word to several. Models and
     policies then read several words; delays still count the words of the text.
 
+    If the characters of the target are words, its pieces hold several of them, and a target text is
+    encoded as a whole.
+
     Args:
         files: the content of `FILES`, by their names.
 
@@ -30,10 +33,11 @@ class MarianSubwords(Tokenizer):
     """
 
     def __init__(self, files: Mapping[str, bytes], writing: Writing = WORDS) -> None:
-        if writing.source or writing.target:
+        if writing.source:
             raise UserError(
-                "data.characters with the subwords of an imported model, whose pieces span "
-                "characters: set data.characters=[], or train subwords (data.subwords.model=null)"
+                "data.characters has source, but the subwords of an imported model span "
+                "characters, so it reads words: leave source out, or train subwords "
+                "(data.subwords.model=null)"
             )
         ids = ids_of(files[IDS])
         vocabulary = _special_ids(files[SPECIAL], ids)
@@ -43,7 +47,8 @@ class MarianSubwords(Tokenizer):
         surfaces[vocabulary.unk] = f" {UNKNOWN}"
         known = {piece: number for piece, number in ids.items() if number not in blank}
         source, target = (_encoder(name, files[name], known, vocabulary.unk) for name in FILES[:2])
-        vocabulary = vocabulary._replace(begins=beginnings(surfaces, blank))
+        begins, whole = beginnings(surfaces, blank), writing.target
+        vocabulary = vocabulary._replace(begins=begins, whole=whole)
         kept = {name: files[name] for name in FILES}
         super().__init__(kept, vocabulary, spelled, surfaces, (source, target), writing)
 

@@ -112,9 +112,15 @@ class Tokenizer:
         dtype = self.vocabulary.dtype
         start = np.asarray(opening, dtype).tobytes()
         eos = np.asarray([self.vocabulary.eos], dtype).tobytes()
-        rows = [start + b"".join(map(ids_of, words_of(line, characters))) + eos for line in lines]
+        parts = (self._parts(line, characters) for line in lines)
+        rows = [start + b"".join(map(ids_of, words)) + eos for words in parts]
         values = np.frombuffer(b"".join(rows), dtype)
         return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
+
+    def _parts(self, text: str, characters: bool) -> list[str]:
+        """The parts that are encoded by themselves: words, or the text if a piece holds several."""
+        whole = characters and self.vocabulary.whole
+        return ["".join(text.split())] if whole else words_of(text, characters)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""
@@ -140,6 +146,8 @@ class Tokenizer:
 
     def reference_words(self, text: str) -> WordMap:
         """The words of a reference, for every id of `encode_target(text)`."""
+        if self.vocabulary.whole:
+            return self.target_words(self.encode_target(text))
         return self._words(self._target, text, self.writing.target)
 
     def _words(self, ids_of: WordIds, text: str, characters: bool) -> WordMap:

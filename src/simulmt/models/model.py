@@ -81,7 +81,9 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
                 f"{type(self).__name__} cannot; take model=transformer"
             )
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
-        self._begins = torch.from_numpy(np.array(vocabulary.begins or [True] * vocabulary.size))
+        read = vocabulary.begins or (True,) * vocabulary.size
+        self._read_begins = torch.from_numpy(np.array(read))
+        self._begins = self._read_begins | vocabulary.whole
         self.clock: Clock = mechanism.clock(dim, self.embedded)
         if mechanism.clocked and mechanism.writes_words:
             self.clock = OncePerWord(self.clock, self._begins)
@@ -198,14 +200,15 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     @property
     def begins(self) -> Bool[Tensor, "V"]:
-        """True for each subword of the vocabulary that begins a word."""
+        """True for each target subword that begins a word."""
         return self._begins.to(next(self.parameters()).device)
 
     def word_ends(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Bool[Tensor, "B S"]:
         """Where the words of a source end; EOS is a separate word."""
-        return ends_of_words(source, mask, self.begins, self.vocabulary.opening)
+        begins = self._read_begins.to(source.device)
+        return ends_of_words(source, mask, begins, self.vocabulary.opening)
 
     def encoded(
         self,

@@ -21,6 +21,8 @@ class Vocabulary(NamedTuple):
     """Ends a source and a target sentence."""
     begins: tuple[bool, ...] = ()
     """True for each subword that begins a word, as the special ones do; empty if all do."""
+    whole: bool = False
+    """True if each target subword holds whole words, such as characters, so all begin one."""
     opening: tuple[int, ...] = ()
     """Tokens that open each source sentence and belong to its first word, for example a tag of the
     target language."""

@@ -18,7 +18,8 @@ from simulmt.data import marian
 from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.marian import IDS, MarianSubwords
 from simulmt.data.text import NORMALISATION
-from simulmt.data.writing_options import WritingOptions
+from simulmt.data.writing_options import unspaced_language
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.models.vocabulary import Vocabulary
@@ -72,7 +73,8 @@ def read(folder: Path, target: str | None = None) -> Trained:
     described = read_fields(folder / TOKENIZER, TokenizerFields)
     subwords, options = _subwords(folder, fields, described, target), fields.model_options()
     language = target or described.target_lang or "und"
-    writing = WritingOptions().of(language)
+    bleu = unspaced_language(language)
+    writing = Writing(target=True, bleu=bleu) if bleu else WORDS
     name = re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
     config = {
         "mechanism": dict(SOFT),
