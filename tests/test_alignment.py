@@ -206,8 +206,8 @@ def test_links_of_attention_do_not_depend_on_batches():
     subwords = Subwords.train([*SPLIT.sources, *SPLIT.targets], 120)
     model = zoo.model(zoo.MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
     batch = EncodedSplit.encode(SPLIT, subwords).batch
-    together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])])
-    assert together == attention_links(model, subwords, [batch([i]) for i in range(6)])
+    together = attention_links(model, subwords, SPLIT, [batch([5, 3, 1, 0, 2, 4])])
+    assert together == attention_links(model, subwords, SPLIT, [batch([i]) for i in range(6)])
     layers = [LinkSource("attention", layer, 0) for layer in (0, 1, 2)]
     heads = [LinkSource("position", layer, head) for layer in (1, 2) for head in (1, 2, 3, 4)]
     assert [*together] == layers + heads

@@ -14,18 +14,23 @@ pytest.importorskip(
 
 import zoo
 from marian_models import AWKWARD, CODES, SPLIT, UNSPACED, theirs, write_folder
+from simulmt.analysis.figures.trace import trace_sentence
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by
+from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import WaitK
 from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import Writing, as_written, words_of
+from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
+from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import import_model
 from simulmt.saved.marian import folder as marian
 from simulmt.scoring.history_decoder import decode_after
@@ -198,6 +203,67 @@ def test_the_words_of_a_target_without_spaces_are_its_characters(unspaced_folder
         assert len(words.ends) == len(text)
         several += len(ids) < len(text)
     assert several == 20
+
+
+def test_a_character_counts_once_in_whatever_subwords_it_is_written(unspaced_folder):
+    """NFKC makes three characters of one, or two; unknown ones are a piece together."""
+    subwords = marian.read(unspaced_folder).subwords
+    for text in ("the…man", "the㎡man…", "ａｂ", "theЖЖЖman", "man\u200b", "", "\u200b"):
+        words, ids = subwords.reference_words(text), subwords.encode_target(text)
+        assert len(words) == len(ids)
+        assert [*words] == sorted(words)
+        assert len(words.ends) == (len(normalise(text)) if ids else 0)
+    assert [*subwords.reference_words("…man")][:4] == [1, 1, 1, 1]  # after the ▁
+
+
+def test_the_oracle_gives_the_characters_of_a_subword_one_delay(unspaced_folder):
+    trained = marian.read(unspaced_folder)
+    model, subwords = trained.build().eval(), trained.subwords
+    split = Split(SPLIT.sources[:6], [*map(" ".join, UNSPACED[:6])])
+    batch = EncodedSplit.encode(split, subwords).batch(range(6))
+    sides = batch.source, batch.source_mask, batch.target_input, batch.target
+    words = [*map(subwords.reference_words, split.targets)]
+    alone = [WordMap(range(1, len(one) + 1)) for one in words]  # each subword is a word
+    pairs = (prefix_likelihoods(model, *sides, maps) for maps in (words, alone))
+    for of_words, of_subwords, own in zip(*pairs, words, strict=True):
+        by_subword = of_subwords.stops(1.0)
+        assert len({*by_subword}) > 1
+        assert of_words.stops(1.0) == [by_subword[end - 1] for end in own.ends]
+
+
+def test_a_picture_labels_every_character(unspaced_folder):
+    trained = marian.read(unspaced_folder)
+    trace = trace_sentence(trained.build().eval(), trained.subwords, CPU, SPLIT.sources[0])
+    target = trace.in_words().target
+    assert {*map(len, target)} == {1}
+    assert len(target) == len(trace.in_words().delays) > len(trace.target)
+
+
+def test_words_taken_back_are_characters(unspaced_folder):
+    subwords = marian.read(unspaced_folder).subwords
+    tokens = subwords.encode_target(UNSPACED[0])
+    word = max(([token] for token in tokens), key=lambda one: len(subwords.decode(one)))
+    hypothesis = Hypothesis(tokens, [1] * len(tokens), [[]] * len(tokens), [(*word,), (*word,)])
+    written = write_down(
+        0, Split([SPLIT.sources[0]], [" ".join(UNSPACED[0])]), hypothesis, subwords
+    )
+    assert written.erased == 2 * len(subwords.decode(word)) > 2
+
+
+def test_texts_encoded_as_a_whole_have_other_ids_in_the_cache(unspaced_folder):
+    subwords = marian.read(unspaced_folder).subwords
+    assert subwords.digest != subwords.written(Writing(bleu="zh")).digest
+    assert subwords.digest == marian.read(unspaced_folder).subwords.digest
+
+
+def test_delays_of_characters_are_not_replayed(unspaced_folder, tmp_path):
+    import_model(configuration("import", f"from={unspaced_folder}", f"to={tmp_path / 'to'}"))
+    for side, lines in (("de", SPLIT.sources[:2]), ("zh", UNSPACED[:2])):
+        (tmp_path / f"t.{side}").write_text("\n".join(lines), encoding="utf-8")
+    text = [f"source={tmp_path / 't.de'}", f"target={tmp_path / 't.zh'}"]
+    replay = ["policy=from_file", f"policy.file={tmp_path / 'a.json'}"]
+    with pytest.raises(UserError, match="has delays of characters, but a subword of this model"):
+        evaluate(configuration("evaluate", f"checkpoint={tmp_path / 'to'}", *text, *replay))
 
 
 def test_only_words_of_the_source_end_where_the_next_one_begins(unspaced_folder):

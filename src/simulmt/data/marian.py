@@ -1,9 +1,15 @@
 """The subwords of Marian's models, as of OPUS-MT: a SentencePiece model for each language."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
+from itertools import accumulate
 
+import sentencepiece
+
+from simulmt.data.text import normalise
 from simulmt.data.tokenizer import SPACE, UNKNOWN, Tokenizer, beginnings, open_model
+from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
@@ -46,11 +52,23 @@ class MarianSubwords(Tokenizer):
         surfaces = ["" if ids[piece] in blank else _surface(piece) for piece in spelled]
         surfaces[vocabulary.unk] = f" {UNKNOWN}"
         known = {piece: number for piece, number in ids.items() if number not in blank}
-        source, target = (_encoder(name, files[name], known, vocabulary.unk) for name in FILES[:2])
+        processors = [_processor(name, files[name], known) for name in FILES[:2]]
+        source, target = (partial(_ids, each, known, vocabulary.unk) for each in processors)
+        self._of_target = processors[1]
         begins, whole = beginnings(surfaces, blank), writing.target
         vocabulary = vocabulary._replace(begins=begins, whole=whole)
         kept = {name: files[name] for name in FILES}
         super().__init__(kept, vocabulary, spelled, surfaces, (source, target), writing)
+
+    def reference_words(self, text: str) -> WordMap:
+        """The words of a reference; SentencePiece may make several characters of one, or none."""
+        if not self.writing.target:
+            return super().reference_words(text)
+        joined = "".join(normalise(text).split())
+        pieces = self._of_target.encode(joined, out_type=str)
+        _, places = self._of_target.normalize(joined, with_offsets=True)
+        words = [places[end - 1] + 1 for end in accumulate(map(len, pieces))]
+        return WordMap([*words[:-1], len(joined)] if words else [])
 
 
 def ids_of(content: bytes) -> dict[str, int]:
@@ -103,10 +121,10 @@ def _surface(piece: str) -> str:
     return " " * begins + "".join(text.split())
 
 
-def _encoder(
-    name: str, model: bytes, known: Mapping[str, int], unk: int
-) -> Callable[[str], Sequence[int]]:
-    """Return the function from a word to its ids.
+def _processor(
+    name: str, model: bytes, known: Mapping[str, int]
+) -> sentencepiece.SentencePieceProcessor:
+    """Return a SentencePiece model.
 
     Raises:
         UserError: the bytes are not a SentencePiece model, or its pieces are not in `vocab.json`.
@@ -125,4 +143,11 @@ def _encoder(
             f"{IDS} lacks {missing:,} of the {len(pieces):,} pieces of {name}: they come "
             "from different models; use files that all come from one"
         )
-    return lambda word: [known.get(piece, unk) for piece in processor.encode(word, out_type=str)]
+    return processor
+
+
+def _ids(
+    processor: sentencepiece.SentencePieceProcessor, known: Mapping[str, int], unk: int, text: str
+) -> list[int]:
+    """Return the ids of a word, or of a text in characters."""
+    return [known.get(piece, unk) for piece in processor.encode(text, out_type=str)]

@@ -58,7 +58,8 @@ class Tokenizer:
         source, target = encoders
         self._source = self._target = _remembering(source, vocabulary.dtype)
         if target is not source:
-            self._target = _remembering(target, vocabulary.dtype)
+            keep = _packed if vocabulary.whole else _remembering  # texts hardly ever recur
+            self._target = keep(target, vocabulary.dtype)
 
     def written(self, writing: Writing) -> "Tokenizer":
         """The same subwords of text that is written in another way.
@@ -74,8 +75,9 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 in hex of the files."""
-        return hashlib.sha256(b"".join(self.files.values())).hexdigest()
+        """SHA-256 in hex of the files, and of whether a target text is encoded as a whole."""
+        whole = b"whole" * self.vocabulary.whole
+        return hashlib.sha256(b"".join((*self.files.values(), whole))).hexdigest()
 
     def __len__(self) -> int:
         return self.vocabulary.size
@@ -146,8 +148,6 @@ class Tokenizer:
 
     def reference_words(self, text: str) -> WordMap:
         """The words of a reference, for every id of `encode_target(text)`."""
-        if self.vocabulary.whole:
-            return self.target_words(self.encode_target(text))
         return self._words(self._target, text, self.writing.target)
 
     def _words(self, ids_of: WordIds, text: str, characters: bool) -> WordMap:
@@ -186,9 +186,13 @@ class Tokenizer:
         return WordMap(reversed(touched))
 
 
+def _packed(encode: Callable[[str], Sequence[int]], dtype: "np.dtype[Any]") -> WordIds:
+    return lambda text: np.asarray(encode(text), dtype).tobytes()
+
+
 def _remembering(encode: Callable[[str], Sequence[int]], dtype: "np.dtype[Any]") -> WordIds:
     """No piece spans words, so a word is encoded by itself; frequent words are encoded once."""
-    return lru_cache(_REMEMBERED)(lambda word: np.asarray(encode(word), dtype).tobytes())
+    return lru_cache(_REMEMBERED)(_packed(encode, dtype))
 
 
 def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -76,4 +76,5 @@ def _by_word(likely: Float[Tensor, "P T"], words: WordMap) -> Float[Tensor, "P J
     """Sums over the tokens of each word."""
     number = torch.tensor([*words], dtype=torch.long, device=likely.device)
     sums = likely.new_zeros(len(likely), max(words, default=0) + 1, dtype=torch.float64)
-    return sums.index_add(1, number, likely[:, : len(words)].double())[:, 1:]
+    sums = sums.index_add(1, number, likely[:, : len(words)].double())
+    return sums[:, [words.at(end) for end in words.ends]]  # a token may end several words

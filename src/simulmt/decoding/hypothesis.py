@@ -12,8 +12,8 @@ class Hypothesis(NamedTuple):
     """Number of source tokens read, EOS included, before each subword was written."""
     positions: list[list[int]]
     """For each subword, the source position of every head of every layer."""
-    erased: int | None = None
-    """Number of words that were shown and taken back; None unless the policy revises."""
+    erased: list[tuple[int, ...]] | None = None
+    """The words that were shown and taken back; None unless the policy revises."""
 
     def write(self, token: int, delay: int, positions: list[int]) -> None:
         """Append a subword."""

@@ -36,7 +36,7 @@ class Sentence:
         self.shown = list[Word]()
         """The words of the newest draft, if the policy revises; the last may be unfinished."""
         self.done = False
-        self._erased = 0
+        self._erased = list[Word]()
         self._changed = list[int]()
         self._drafts = tuple[Draft, ...]()
 
@@ -83,7 +83,7 @@ class Sentence:
     def _show(self, words: list[Word], read: Read) -> None:
         """Replace what is shown: the words after the common beginning are erased."""
         kept = common_length([self.shown, words])
-        self._erased += len(self.shown) - kept
+        self._erased += self.shown[kept:]
         self._changed = self._changed[:kept] + [read.subwords] * (len(words) - kept)
         self.shown = words
 

@@ -20,6 +20,8 @@ from simulmt.data.recognised import as_recognised
 from simulmt.decoding.cuts import TOLD
 from simulmt.decoding.history import held
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.policies.from_file import FromFile
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances, write_lists
@@ -73,10 +75,21 @@ def evaluate(cfg: DictConfig) -> None:
         raise
 
 
+def _check_replay(policy: Policy | None, trained: Trained) -> None:
+    """Raise UserError if a file has delays of characters, and the subwords hold several."""
+    whole = trained.subwords.vocabulary.whole
+    if isinstance(policy, FromFile) and policy.unit == "word" and whole:
+        raise UserError(
+            f"policy.file={policy.file} has delays of characters, but a subword of this model may "
+            "hold several: set policy.unit=subword, and give the instances.log of this model"
+        )
+
+
 def _evaluate(options: EvaluateOptions, device: torch.device) -> None:
     """Decode and score."""
     policy = build_policy(options.policy)
     trained = options.model()
+    _check_replay(policy, trained)
     files, split = _text(options, trained)
     policies = policy.on(split.sources) if policy else [None]
     model = trained.build(options.dial, policies[0]).to(device)

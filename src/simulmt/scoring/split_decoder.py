@@ -93,6 +93,7 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
     source, target = subwords.encode_source(text), subwords.target_words(tokens)
     words = len(words_of(text, subwords.writing.source))  # the last may have no subword
+    erased = hypothesis.erased  # a subword may hold several characters
     touched, positions = subwords.source_words(text), tuple(map(tuple, hypothesis.positions))
     read, with_end = WordMap((*touched, words)), WordMap((*touched, words + 1))
     return Instance(
@@ -107,6 +108,6 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         subword_reference_length=len(subwords.encode_target(reference)),
         positions=positions,
         word_positions=target.stops(positions, with_end) if positions else (),
-        erased=hypothesis.erased,
+        erased=None if erased is None else sum(len(subwords.words(word)) for word in erased),
         writing=subwords.writing,
     )

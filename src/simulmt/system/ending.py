@@ -140,11 +140,16 @@ def _mask(how: int) -> None:
     signal.pthread_sigmask(how, STOPPED)
 
 
+def _take(number: int) -> bool:
+    """Take a signal that waits; False if another thread has it by now."""
+    if sys.platform == "darwin":  # without sigtimedwait
+        return signal.sigwait([number]) == number
+    return signal.sigtimedwait([number], 0) is not None
+
+
 def _resume() -> None:
     """Let signals come again that came during a fork: an exception in a hook would be dropped."""
-    came = STOPPED.keys() & {int(number) for number in signal.sigpending()}
-    for number in came:
-        signal.sigwait([number])
+    came = [number for number in STOPPED if number in signal.sigpending() and _take(number)]
     _mask(signal.SIG_UNBLOCK)
     for number in came:
         threading.Timer(0.01, os.kill, (os.getpid(), number)).start()

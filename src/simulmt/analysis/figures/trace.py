@@ -77,10 +77,13 @@ class Trace:
         source = WordMap(max(word, 1) for word in self.source_words)
         target = WordMap(self.target_words)
         columns, rows = source.grouped(self.source), target.grouped(self.target)
+        written, signs = tuple(map(_text, rows)), "".join(map(_text, rows))
+        if not all(written) and len(signs) == len(rows):  # characters, several in a subword
+            written = tuple(signs)
         return replace(
             self,
             source=tuple(map(_text, columns)),
-            target=tuple(map(_text, rows)),
+            target=written,
             source_words=tuple(range(1, len(columns) + 1)),
             target_words=tuple(range(1, len(rows) + 1)),
             delays=target.delays(self.delays, source),

@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 from simulmt.alignment.links import Links
 from simulmt.attention.attention import Attention
+from simulmt.data.corpus import Split
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
 from simulmt.decoding.word_map import WordMap
@@ -26,14 +27,15 @@ AttentionLinks: TypeAlias = Mapping[LinkSource, Sequence[Links]]
 
 
 def forced_words(
-    model: Model, subwords: Tokenizer, batches: Iterable[Batch]
+    model: Model, subwords: Tokenizer, split: Split, batches: Iterable[Batch]
 ) -> Iterator[tuple[int, Forced, WordMap, WordMap]]:
     """Force a model to write the targets of some batches.
 
     Args:
         model: The model in evaluation mode.
         subwords: The model's vocabulary.
-        batches: The sentences.
+        split: The texts.
+        batches: The sentences of the split.
 
     Yields:
         The place of a sentence in its split, what the model did, and the words of the subwords of
@@ -44,14 +46,14 @@ def forced_words(
         tensors = [batch.source, batch.source_mask, batch.target_input]
         tensors += [batch.target, batch.target_mask]
         forced = force(model, *(tensor.to(device) for tensor in tensors))
-        pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
-        for (index, source, target), sentence in zip(pairs, forced, strict=True):
-            steps, _, _, read = sentence.weights.shape
-            words = subwords.words_touched(source[: read - 1])
-            yield index, sentence, words, subwords.target_words(target[: steps - 1])
+        for index, sentence in zip(batch.index.tolist(), forced, strict=True):
+            words = subwords.source_words(split.sources[index])
+            yield index, sentence, words, subwords.reference_words(split.targets[index])
 
 
-def attention_links(model: Model, subwords: Tokenizer, batches: Iterable[Batch]) -> AttentionLinks:
+def attention_links(
+    model: Model, subwords: Tokenizer, split: Split, batches: Iterable[Batch]
+) -> AttentionLinks:
     """Force a model to write the references, and return the links of each word by source.
 
     - `attention` links the word with the most attention: the mean over the heads of a layer, and
@@ -61,11 +63,12 @@ def attention_links(model: Model, subwords: Tokenizer, batches: Iterable[Batch])
     Args:
         model: The model in evaluation mode.
         subwords: The model's vocabulary.
-        batches: All sentences of a split, in any order.
+        split: The texts.
+        batches: All sentences of the split, in any order.
     """
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     rows: dict[int, dict[LinkSource, Links]] = {}
-    for index, forced, words, written in forced_words(model, subwords, batches):
+    for index, forced, words, written in forced_words(model, subwords, split, batches):
         source = WordMap((*words, max(words, default=0) + 1))  # EOS
         rows[index] = _links(forced, source, written, heads if model.mechanism.learned else [])
     sources = rows[min(rows)] if rows else {}

@@ -79,12 +79,13 @@ class RunSet:
     def attend(self, run: Run) -> AttentionLinks:
         """Return where the model attends while it is given the references of the test set."""
         trained, model, split = self._test_set(run)
-        return attention_links(model, trained.subwords, _batches(trained, split))
+        return attention_links(model, trained.subwords, split, _batches(trained, split))
 
     def force(self, run: Run) -> list[Instance]:
         """Return the references of the test set, with the delays of a model that writes them."""
         trained, model, split = self._test_set(run)
-        forced = forced_words(model, trained.subwords, _batches(trained, split, "forcing"))
+        batches = _batches(trained, split, "forcing")
+        forced = forced_words(model, trained.subwords, split, batches)
         delays = {i: target.delays(own.read.tolist(), source) for i, own, source, target in forced}
         pairs = zip(split.sources, split.targets, strict=True)
         return [Instance(i, x, y, y, delays[i]) for i, (x, y) in enumerate(pairs)]
@@ -98,7 +99,7 @@ class RunSet:
         filled = [pair for pair in pairs if all(pair)]
         split = Split([source for source, _ in filled], [target for _, target in filled])
         model, batches = trained.build().to(self.device), _batches(trained, split, "aligning")
-        found = attention_links(model, trained.subwords, batches)
+        found = attention_links(model, trained.subwords, split, batches)
         links = dict(zip(filled, next(iter(found.values())), strict=True))  # of all layers
         return [links.get(pair, frozenset()) for pair in pairs]
 

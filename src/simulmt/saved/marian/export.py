@@ -46,6 +46,8 @@ def write(trained: Trained, folder: Path) -> None:
     """
     chosen = flat_options(trained.config)
     for name, values in _OFFERED.items():
+        if name == "data.characters" and trained.subwords.vocabulary.whole:
+            continue  # the pieces are those of an imported model
         if (value := chosen.get(name, values[0])) not in values:
             raise UserError(
                 f"format=marian, but the model has {name}={value} and Marian's format has only "

@@ -71,10 +71,11 @@ def read(folder: Path, target: str | None = None) -> Trained:
         raise UserError(f"{folder} has pointers of Git LFS, not files: {names}; run `git lfs pull`")
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
-    subwords, options = _subwords(folder, fields, described, target), fields.model_options()
+    options = fields.model_options()
     language = target or described.target_lang or "und"
     bleu = unspaced_language(language)
     writing = Writing(target=True, bleu=bleu) if bleu else WORDS
+    subwords = _subwords(folder, fields, described, target).written(writing)
     name = re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
     config = {
         "mechanism": dict(SOFT),
@@ -97,7 +98,7 @@ def read(folder: Path, target: str | None = None) -> Trained:
             writing=writing,
         ),
         needs={},
-        subwords=subwords.written(writing),
+        subwords=subwords,
         weights=_weights(folder, options),
     )
 
