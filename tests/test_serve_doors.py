@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -158,6 +159,11 @@ def served(before: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 MAIN = "from simulmt.programs.cli import main; main('serve')"
 HEARD = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # despite pytest
+LOADS = """
+import time
+from simulmt.decoding.policies.hold_n import HoldN
+HoldN.commit = lambda *_: print("loads", flush=True) or time.sleep(60)
+"""
 HANGS = """
 import time
 from simulmt.serve import sessions
@@ -165,6 +171,21 @@ from simulmt.system import ending
 ending._PATIENCE = 1
 sessions.read_words = lambda turns: print("reads", flush=True) or time.sleep(60)
 """
+
+
+def test_sigterm_while_a_server_loads_leaves_no_temporary_files(run, tmp_path):
+    code = f"{LOADS}\n{MAIN}"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, f"checkpoint={run}", "policy=hold_n", "port=0"],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as program:  # fmt: skip
+        try:
+            assert program.stdout.readline() == "loads\n"
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(20) == TERMINATED
+        finally:
+            program.kill()
+    assert not [*tmp_path.iterdir()]
 
 
 def test_sigterm_ends_a_server_whose_model_hangs(run):

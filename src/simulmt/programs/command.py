@@ -71,8 +71,7 @@ def run(verb: str) -> None:
     if not os.environ.get("WANDB_MODE"):  # empty means unset, also for wandb
         os.environ.pop("WANDB_MODE", None)
     logging.raiseExceptions = False  # a full disk prints no tracebacks of the log
-    if verb != "serve":  # whose server handles it
-        signal.signal(signal.SIGTERM, unwind)
+    signal.signal(signal.SIGTERM, unwind)
     Plugins.instance().register(PluginFolders)
     try:
         with in_one_line(), TemporaryDirectory() as scratch:

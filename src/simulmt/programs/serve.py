@@ -1,7 +1,6 @@
 """`simulmt serve`: a page that interprets, for as long as the program runs."""
 
 import re
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,6 @@ from simulmt.serve.models import Served, options_of
 from simulmt.serve.panes import warm_up
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.console import note
-from simulmt.system.ending import unwind
 
 
 def _origin(text: str) -> str:
@@ -89,7 +87,6 @@ def serve(cfg: DictConfig) -> None:
     with server.open_socket(options.host, options.port) as listening:
         origins, frames = options.origins, options.frame_ancestors
         application = app.application(_sessions(options), origins, frames)
-        signal.signal(signal.SIGTERM, unwind)
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
             warning = "lets other machines use the models without a password or encryption"

@@ -21,6 +21,7 @@ from simulmt.options import asked_of
 from simulmt.parts.builders import build_mechanism, build_policy, pick_device
 from simulmt.saved.trained import Trained
 from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
+from simulmt.system.ending import Ended
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,8 +123,8 @@ def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     try:
         return call(*given, **named)
     except BaseException as error:
-        ctrl_c = isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
-        if ctrl_c or isinstance(error, UserError):
+        signal = isinstance(error, KeyboardInterrupt | Ended)
+        if (signal and current_thread() is main_thread()) or isinstance(error, UserError):
             raise
         place = extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}, line {place.lineno}"
