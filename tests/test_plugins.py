@@ -154,7 +154,7 @@ def test_the_policy_of_the_page_writes_after_every_n_words(trained_once, tmp_pat
 def test_the_other_policy_of_the_page_halts_where_the_model_is_unsure():
     page = (ROOT / "docs/plugins.md").read_text("utf-8").partition("### A policy")[2]
     _, code, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {"dataclass": dataclass, "np": np}
+    names: dict[str, Any] = {}
     exec(compile(code, "sure", "exec", dont_inherit=True), names)
     policy, counts = names["Sure"](h=math.log(2)), Counts(1, 1, 0)
     rows = ([1, 0, 0], [0.9, 0.1, 0], [0.6, 0.2, 0.2], [1, 0, 0])
