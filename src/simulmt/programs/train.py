@@ -85,7 +85,8 @@ def train(
             if state and state.kind == "finished":
                 say(
                     f"{folder} is already finished: increase trainer.max_updates (or "
-                    "trainer.patience) to continue, or drop ckpt_path to retrain"
+                    f"trainer.patience) to continue, with hydra.run.dir={folder} unless the run "
+                    "has a name; or drop ckpt_path to retrain"
                 )
                 return
             if environment is None:
