@@ -141,20 +141,28 @@ def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, 
 
 
 @contextmanager
-def served(before: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """The verb in a process of its own, which executes some code first, and a client."""
+def started(before: str, *options: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The verb in a process of its own, which executes some code first."""
     with subprocess.Popen(
         [sys.executable, "-c", f"{before}\n{MAIN}", *options, "port=0"],
         cwd=ROOT,
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as program:
         try:
             assert program.stdout is not None
-            yield program, Client(Running(re.search(r"http://\S+/", program.stdout.readline())[0]))
+            yield program
         finally:
             program.kill()
+
+
+@contextmanager
+def served(before: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """The same, and a client."""
+    with started(before, *options) as program:
+        yield program, Client(Running(re.search(r"http://\S+/", program.stdout.readline())[0]))
 
 
 MAIN = "from simulmt.programs.cli import main; main('serve')"
@@ -174,17 +182,10 @@ sessions.read_words = lambda turns: print("reads", flush=True) or time.sleep(60)
 
 
 def test_sigterm_while_a_server_loads_leaves_no_temporary_files(run, tmp_path):
-    code = f"{LOADS}\n{MAIN}"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, f"checkpoint={run}", "policy=hold_n", "port=0"],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as program:  # fmt: skip
-        try:
-            assert program.stdout.readline() == "loads\n"
-            program.send_signal(signal.SIGTERM)
-            assert program.wait(20) == TERMINATED
-        finally:
-            program.kill()
+    with started(LOADS, f"checkpoint={run}", "policy=hold_n", TMPDIR=str(tmp_path)) as program:
+        assert program.stdout.readline() == "loads\n"
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(20) == TERMINATED
     assert not [*tmp_path.iterdir()]
 
 

@@ -55,8 +55,7 @@ class MarianSubwords(Tokenizer):
         processors = [_processor(name, files[name], known) for name in FILES[:2]]
         source, target = (partial(_ids, each, known, vocabulary.unk) for each in processors)
         self._of_target = processors[1]
-        begins, whole = beginnings(surfaces, blank), writing.target
-        vocabulary = vocabulary._replace(begins=begins, whole=whole)
+        vocabulary = vocabulary._replace(begins=beginnings(surfaces, blank), whole=writing.target)
         kept = {name: files[name] for name in FILES}
         super().__init__(kept, vocabulary, spelled, surfaces, (source, target), writing)
 
@@ -64,7 +63,7 @@ class MarianSubwords(Tokenizer):
         """The words of a reference; SentencePiece may make several characters of one, or none."""
         if not self.writing.target:
             return super().reference_words(text)
-        joined = "".join(normalise(text).split())
+        (joined,) = self._parts(normalise(text), characters=True)
         pieces = self._of_target.encode(joined, out_type=str)
         _, places = self._of_target.normalize(joined, with_offsets=True)
         words = [places[end - 1] + 1 for end in accumulate(map(len, pieces))]

@@ -93,7 +93,7 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
     source, target = subwords.encode_source(text), subwords.target_words(tokens)
     words = len(words_of(text, subwords.writing.source))  # the last may have no subword
-    erased = hypothesis.erased  # a subword may hold several characters
+    erased = hypothesis.erased
     touched, positions = subwords.source_words(text), tuple(map(tuple, hypothesis.positions))
     read, with_end = WordMap((*touched, words)), WordMap((*touched, words + 1))
     return Instance(
