@@ -25,11 +25,12 @@ def pair() -> tuple[Any, Any]:
     return waits, reads_all
 
 
-def test_each_row_is_the_prefix_alone() -> None:
+@pytest.mark.parametrize("length", [1, 6, 7])
+def test_each_row_is_the_prefix_alone(length: int) -> None:
     waits, reads_all = pair()
-    source, mask = zoo.sentences(3, 7)
+    source, mask = zoo.sentences(3, length)
     rows = waits.encode(source, mask).prefixes
-    for count in range(1, 8):
+    for count in range(1, length + 1):
         prefix, seen = source[:, :count], torch.ones(3, count, dtype=torch.bool)
         alone = reads_all.encode(prefix, seen).states
         torch.testing.assert_close(rows[:, count - 1, :count], alone, **NEAR)

@@ -1,9 +1,9 @@
 """A bidirectional encoder that runs again on every prefix, as in STACL (Ma et al. 2019).
 
 A step that has read g tokens attends over the states of the first g tokens, in which each token has
-seen all others. No state survives the next read: a sentence of S tokens is encoded S times, in
-training with S times the memory. Unidirectional encoders and the average embedding layer (Zhang et
-al. 2021) avoid that cost.
+seen all others. No state survives the next read: for a sentence of S tokens, training computes
+S (S + 1) / 2 states instead of S, and keeps S^2 keys and values. Unidirectional encoders and the
+average embedding layer (Zhang et al. 2021) avoid that cost.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,25 @@ REENCODING = "reencoding"
 def encode_prefixes(
     encode: Callable[[Tensor, Tensor], Tensor], x: Float[Tensor, "B S D"]
 ) -> Float[Tensor, "B S S D"]:
-    """The states of every prefix: row i, from 1, holds the states of the first i tokens.
+    """The states of every prefix: row i, from 1, begins with those of the first i tokens.
+
+    The encoder sees them in rows of S + 1 tokens: a prefix of n tokens, and one of S + 1 - n.
 
     Args:
-        encode: the encoder: embeddings (N, S, D) and visible positions (N, 1, 1, S) to states.
+        encode: the encoder: embeddings (N, M, D) and visible positions (N, 1, M, M) to states.
         x: embedded source.
     """
     B, S, D = x.shape
-    j = places(x, S)
-    visible = (j <= j[:, None]).expand(B, S, S).reshape(B * S, 1, 1, S)
-    again = x[:, None].expand(B, S, S, D).reshape(B * S, S, D)
-    return encode(again, visible).reshape(B, S, S, D)
+    place, length = places(x, S + 1) - 1, places(x, S)[:, None]
+    longer = length[(S // 2) :].flip(0)  # from S tokens to half of them, one in each row
+    second = place >= longer
+    token = torch.where(second, place - longer, place)
+    visible = (second[:, None] == second[..., None]).repeat(B, 1, 1)[:, None]
+    states = encode(x[:, token].flatten(0, 1), visible)
+    other = S + 1 - length
+    row, start = torch.minimum(length, other) - 1, torch.where(length < other, other, 0)
+    own = row * (S + 1) + (start + place[:S]).clamp(max=S)
+    return states.view(B, -1, D)[:, own]
 
 
 class PrefixAttention(nn.Module):
