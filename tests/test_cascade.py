@@ -248,6 +248,15 @@ def test_a_sentence_that_is_too_long_is_ended_and_no_word_is_lost() -> None:
     assert len(warnings) == 2
 
 
+def test_a_sentence_that_is_too_long_keeps_how_spaces_are_written() -> None:
+    echo = Echo()
+    stage = Cascade(echo, lambda _: None)
+    stage.translate(StageLine(0, " a b c d e f g h i j k"))
+    stage.translate(StageLine(1, words=(Piece("l"), Piece("m"))))
+    stage.translate(StageLine(2, " n", is_final=True))
+    assert [word for word in echo.heard if word][-2:] == ["klm", "n"]
+
+
 def test_computing_time_is_added_and_never_overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0, 3, 10, 12, 20, 21])
     monkeypatch.setattr(cascade.time, "perf_counter", lambda: next(clock))

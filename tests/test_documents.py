@@ -180,6 +180,21 @@ def test_a_policy_ends_sentences(name: str, cut: str) -> None:
     assert len(stream.ended()) > 1, "before the stream ends"
 
 
+def test_a_cut_sees_the_end_of_the_stream_as_the_decoder_did() -> None:
+    """Whose last segment ends in EOS, in training too; no cut goes beyond the words."""
+    seen = list[Sequence[Sequence[int]]]()
+
+    def cut(model: Model, words: Sequence[Sequence[int]], *_: object) -> int:
+        seen.append([*words])
+        return len(words)
+
+    stream = DocumentStream(zoo.model(zoo.options("wait_k"), 0), cut)
+    for word in ([4], [9, 6], [zoo.EOS]):
+        stream.read_word(word)
+    assert seen[-1] == [[4], [9, 6], [zoo.EOS]]
+    assert stream.ended()[-1].words == [[4], [9, 6]]
+
+
 def test_a_policy_that_never_writes_an_end_is_refused() -> None:
     model = zoo.model(zoo.options("soft"), 0, boundaries=True)
     with pytest.raises(UserError, match=r"HoldN\(n=2\) never writes the last words of a draft"):

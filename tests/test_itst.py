@@ -125,6 +125,20 @@ def test_losses_are_those_of_the_paper_whatever_the_padding():
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
+def test_the_diagonal_ends_with_the_sentence_whatever_follows_in_a_stream():
+    layer, query = a_layer(), torch.randn(1, 6, DIM).double()
+    memory = a_memory(layer, 9)
+    moment = Moment(lengths=torch.tensor([6]), sources=torch.tensor([3]))
+    plan = layer.plan(query, memory, layer.initial_state(memory), moment)
+    T = layer.information(query, memory)[0, 0].tolist()
+    lag = sum(
+        value / sum(row) * max(abs(j - i * 3 / 6) - 1, 0)
+        for i, row in enumerate(T, 1)
+        for j, value in enumerate(row, 1)
+    )
+    assert plan.losses["information_lag"].item() == pytest.approx(lag / (3 * 6), abs=1e-12)
+
+
 def test_step_by_step_the_losses_add_up_to_the_same():
     """As recurrent decoders plan; the norm of all steps is no sum of norms."""
     layer, query = a_layer(), torch.randn(2, 6, DIM).double()

@@ -69,6 +69,11 @@ def test_waiting_for_everything_is_the_offline_model() -> None:
     torch.testing.assert_close(ours, reads_all(source, mask, source).logits, **NEAR)
 
 
+def test_a_pointer_needs_states_that_do_not_change() -> None:
+    with pytest.raises(UserError, match=r"boundaries=true needs states that later text"):
+        zoo.model(WAIT, kind=zoo.REENCODING, boundaries=True)
+
+
 @pytest.mark.parametrize("name", ["soft", "mma_il", "luong_local_m"])
 def test_what_is_not_wait_k_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"reencoding.*wait_k"):

@@ -144,6 +144,23 @@ def test_words_that_inform_one_each_leave_no_gap() -> None:
     torch.testing.assert_close(gap, torch.zeros_like(gap), rtol=0, atol=1e-9)
 
 
+@torch.no_grad()
+def test_what_follows_a_sentence_in_a_stream_does_not_count() -> None:
+    """Neither in the gap nor in the K of training: the last draw stands for S."""
+    made, alone = a_model(), torch.tensor([6, 3, 5, 1])
+    clock_of(made).source.out.weight.data.zero_()  # each token informs 1
+    source, mask = zoo.sentences(4, 9)
+    source, mask = source.where(mask, 5), torch.ones_like(mask)
+    target, draw = torch.randint(4, zoo.VOCABULARY, (4, 7)), torch.full((4,), 0.999)
+    moment = Moment(50, 100, draw, torch.tensor([7, 5, 2, 1]), alone)
+    plan = made.clock.plan(made.encode(source, mask), target, moment)
+    own = torch.arange(9) < alone[:, None]
+    cut = made.clock.plan(made.encode(source, own), target, moment._replace(sources=None))
+    for name, loss in cut.losses.items():
+        torch.testing.assert_close(plan.losses[name], loss, rtol=0, atol=1e-9)
+    assert plan.alignment.position[:, 0, 0].tolist() == alone.tolist()
+
+
 def test_weights_of_attention_teach_the_information_of_both_sides() -> None:
     made = a_model()
     source, mask = zoo.sentences(4, 9)

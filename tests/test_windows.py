@@ -146,13 +146,18 @@ def test_every_pair_has_a_prefix(pairs: EncodedSplit) -> None:
 
 def test_the_objective_has_the_pointer_in_its_total_and_sees_the_past():
     model, batch = zoo.model(zoo.options("mma_il"), boundaries=True, history=20), a_batch()
+    last = batch.target_mask.sum(1) - 1
+    prefix = batch.target.index_put((torch.arange(len(last))[:1], last[:1]), torch.tensor(zoo.BOS))
     batch = batch._replace(
-        past=Past(*(x.flip(1) for x in batch[:4])), source_end=batch.source_end.clamp(min=1)
+        past=Past(*(x.flip(1) for x in batch[:4])),
+        source_end=batch.source_end.clamp(min=1),
+        target=prefix,  # of the first pair, whose end is none
     )
     objective = LatencyAugmented(**SETTINGS)
     source = model.encode(batch.source, batch.source_mask, batch.past)
     found = model.decode(source, batch.target_input)
     masks = batch.target_mask, batch.source_mask
-    pointed = model.boundary.loss(found.states, source.states, *masks, batch.source_end)
+    parts = found.states, source.states, *masks, batch.source_end
+    pointed = model.boundary.loss(*(part[1:] for part in parts))
     expected = objective.loss(found, batch, 0).total + pointed
     torch.testing.assert_close(objective(model, batch, TRAINED).total, expected)

@@ -19,6 +19,9 @@ class Moment(NamedTuple):
     lengths: Int[Tensor, "B"] | None = None
     """Target tokens of each sentence, EOS included, for losses of clocks and schedules. None where
     no losses are wanted."""
+    sources: Int[Tensor, "B"] | None = None
+    """Source tokens of each sentence: in a stream, one token of what follows takes the place of
+    EOS. None for all tokens of the batch."""
 
     @property
     def share(self) -> float:

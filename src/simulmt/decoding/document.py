@@ -113,7 +113,8 @@ class DocumentStream:
         if not self.words or not (self.stream.done or len(self.words) == LONGEST):
             return []
         least = 1 if self.stream.done else LONGEST // 2  # or most words would be read many times
-        length = self.cut(self.model, self.words, written, self.past)
+        read = [*self.words, word] if end else self.words
+        length = self.cut(self.model, read, written, self.past)
         length = min(max(length, least), len(self.words))
         own, rest = self.words[:length], self.words[length:]
         self._ended.append(TranslatedSegment(own, written._replace(delays=self.delays), self.read))

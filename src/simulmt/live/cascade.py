@@ -80,12 +80,12 @@ class Cascade:
         self._characters = reader.subwords.writing.source
         self._end: float | None = None
         self._free = 0.0
+        self._spaced: bool | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._reader.reset()
         self._open, self._last = False, Piece("")
-        self._spaced: bool | None = None
 
     def translate(self, heard: StageLine) -> StageLine:
         """Read a line; return what is decided now, and a draft of what may follow."""
@@ -93,6 +93,7 @@ class Cascade:
         pieces = heard.words or (Piece(heard.text, heard.end),)
         words = [word for piece in pieces for word in self._take(piece)]
         words += self._finish() if heard.is_final else ()
+        self._spaced = None if heard.is_final else self._spaced
         drafted = [] if heard.is_final else self._draft(heard.unconfirmed_text)
         if self._aware:
             emitted = self._free = max(emitted, self._free) + time.perf_counter() - started

@@ -53,16 +53,16 @@ class BoundaryPointer(nn.Module):
         mask: Bool[Tensor, "B S"],
         ends: Int[Tensor, "B"],
     ) -> Float[Tensor, ""]:
-        """Minus the log probability of the true ends, summed over sentences.
+        """Minus the log probability of the true ends, summed over the segments that end.
 
         Args:
-            states: the decoder's last states, of which the last real one writes EOS.
+            states: the decoder's last states; the last real one of a segment that ends writes EOS.
             source: source states.
             target_mask: True for real target tokens.
             mask: True for real source tokens.
-            ends: the number of source tokens of each segment.
+            ends: the number of source tokens of each segment; 0 for one that does not end.
         """
         last = target_mask.sum(-1) - 1
         index = last[:, None, None].expand(-1, 1, states.shape[-1])
         found = self(states.gather(1, index)[:, 0], source, mask)
-        return functional.nll_loss(found, ends - 1, reduction="sum")
+        return functional.nll_loss(found, ends - 1, reduction="sum", ignore_index=-1)

@@ -102,8 +102,7 @@ class PrefixAttention(nn.Module):
         """One target step from the prefix that has been read."""
         assert isinstance(stand, Stand), "the constructor rejects mechanisms without a clock"
         own = self._read(memory, stand.position[:, :1])
-        stepped = self.attention.step(query, own, None, stand)
-        return stepped._replace(wants_to_read=stand.wants_to_read)
+        return self.attention.step(query, own, None, stand)
 
     def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> Memory:
         assert source.prefixes is not None, "the encoder of a re-encoding model gives prefixes"

@@ -108,7 +108,7 @@ class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
         causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
         self.history = history
-        _check(mechanism, encoder, average_embedding)
+        _check(mechanism, encoder, average_embedding, boundaries)
         check_width(dim, heads, each=2)
         self.reencodes, self.sees_words = encoder == REENCODING, encoder == BY_WORD
         self.reads_words = self.reads_words or self.sees_words
@@ -341,7 +341,7 @@ def _check_history(model: Transformer, average_embedding: bool) -> None:
         )
 
 
-def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:
+def _check(mechanism: Mechanism, encoder: str, average_embedding: bool, boundaries: bool) -> None:
     """Check that a mechanism and the options of the encoder go together.
 
     Raises:
@@ -356,6 +356,11 @@ def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:
         raise UserError(
             "model.average_embedding adds later tokens to the states of a causal encoder, "
             "but model.encoder=reencoding encodes them anyway; use one of the two"
+        )
+    if encoder == REENCODING and boundaries:
+        raise UserError(
+            "model.boundaries=true needs states that later text does not change: take "
+            "model.encoder=causal, or model.boundaries=false and evaluate with cut=likelihood"
         )
     if mechanism.several_states and (encoder == REENCODING or average_embedding):
         raise UserError(

@@ -27,6 +27,11 @@ class Batch(NamedTuple):
     past: Past | None = None
     """What precedes the pairs in streams."""
 
+    @property
+    def source_lengths(self) -> Int[Tensor, "B"]:
+        """`source_end` and the next token, if there is one: EOS, or the first of what follows."""
+        return self.source_end + (self.source_mask.sum(-1) > self.source_end)
+
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The batch with each tensor changed, as by a copy to another device."""
         *parts, past = self

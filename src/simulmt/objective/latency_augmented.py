@@ -125,9 +125,9 @@ class LatencyAugmented(Objective):
         loss = self.loss(translation, batch, moment.update, ends)
         if model.boundary is not None:
             masks = batch.target_mask, batch.source_mask
-            pointed = model.boundary.loss(
-                translation.states, source.states, *masks, batch.source_end
-            )
+            last = batch.target.gather(1, batch.target_mask.sum(-1, keepdim=True) - 1)[:, 0]
+            ends = batch.source_end.where(last == model.vocabulary.eos, 0)
+            pointed = model.boundary.loss(translation.states, source.states, *masks, ends)
             loss = loss.plus(pointed, {}, {"boundary": pointed.detach()})
         if self.teacher is None or not self.training:
             return loss
@@ -169,7 +169,7 @@ class LatencyAugmented(Objective):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
         ends = batch.source_mask if ends is None else ends
-        followed = batch.source_mask.sum(-1) > batch.source_end  # by EOS, or by the next sentence
+        followed = batch.source_lengths - batch.source_end  # 1 with EOS or a next sentence
         own = (ends & first(ends, batch.source_end)).sum(-1) + followed
         lengths = own, batch.target_mask.sum(-1)
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1

@@ -85,7 +85,8 @@ class TranslationModule(pl.LightningModule):
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
-        moment = Moment(self.global_step, self.plan.max_updates, draw, batch.target_mask.sum(-1))
+        lengths = batch.target_mask.sum(-1), batch.source_lengths
+        moment = Moment(self.global_step, self.plan.max_updates, draw, *lengths)
         with self._training():
             loss: Loss = self.objective(self.model, batch, moment)
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
@@ -159,8 +160,8 @@ class TranslationModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add up the likelihood of the development set under teacher forcing."""
-        lengths = batch.target_mask.sum(-1)
-        moment = Moment(self.global_step, self.plan.max_updates, lengths=lengths)
+        lengths = batch.target_mask.sum(-1), batch.source_lengths
+        moment = Moment(self.global_step, self.plan.max_updates, None, *lengths)
         loss = self.objective(self.model, batch, moment)
         self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 

@@ -125,13 +125,14 @@ class InformationClock(nn.Module, Clock[Balance]):
         lengths = lengths if moment.lengths is None else moment.lengths[:, None]
         real = places(target, target.shape[1]) <= lengths  # (B, T)
         # |sum I - N| + |sum I' - N|, where N is the mean of the two lengths
-        mean = (source.stops.sum(-1) + real.sum(-1)) / 2
-        gap = ((read * source.stops).sum(-1) - mean).abs() + ((sent * real).sum(-1) - mean).abs()
+        own = _own(source, moment)
+        mean = (own.sum(-1) + real.sum(-1)) / 2
+        gap = ((read * own).sum(-1) - mean).abs() + ((sent * real).sum(-1) - mean).abs()
         return Plan(Stops(position[:, None]), weight, {"information_gap": gap})
 
     def _lead(self, source: Source, moment: Moment) -> Float[Tensor, "B"]:
         """K: drawn in training, else the option."""
-        length = source.stops.sum(-1)
+        length = _own(source, moment).sum(-1)
         if moment.draw is None:
             return torch.full_like(length, self.options.k, dtype=torch.float64)
         return uniform(moment.draw, 1, length).double()
@@ -170,6 +171,13 @@ class InformationClock(nn.Module, Clock[Balance]):
             wants_to_read=(position > state.read) & ~state.finished,
             weight=balance(state.source, own[:, None])[:, None],
         )
+
+
+def _own(source: Source, moment: Moment) -> Bool[Tensor, "B S"]:
+    """The tokens that count, of the sentence alone."""
+    if moment.sources is None:
+        return source.stops
+    return source.stops & first(source.stops, moment.sources)
 
 
 def reached(

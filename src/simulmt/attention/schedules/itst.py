@@ -124,12 +124,13 @@ class Information(Schedule[Transported, Tensor]):
             position = memory.whole(position.minimum(memory.length[:, None, None]))
         steps = state.steps[:, None] + places(T, T.shape[2])  # (B, T), from 1
         lengths = steps[:, -1] if moment.lengths is None else moment.lengths
+        sources = memory.length if moment.sources is None else moment.sources
         real = T[:, 0] * (steps <= lengths[:, None])[..., None]  # (B, T, S)
         total = real.sum(-1, keepdim=True)
         total = total.masked_fill(total == 0, 1)
         apart = state.apart + (real - real / total).square().sum((1, 2))
         losses = {
-            "information_lag": off_diagonal(real / total, steps, memory.length, lengths),
+            "information_lag": off_diagonal(real / total, steps, sources, lengths),
             "information_norm": root(apart) - root(state.apart),  # summed over calls: the norm
         }
         after = Transported(position[..., -1], steps[:, -1], apart)

@@ -132,11 +132,8 @@ class MonotonicHeads(Schedule[Tensor, Tensor]):
         """Move each head on from its last position to the first with `p_ij > threshold`."""
         threshold = self.options.threshold
         least = math.log(threshold / (1 - threshold))  # as a logit
-        chosen = self.energies(query, memory)[:, :, 0] > least  # (B, H, S)
-        if self.options.mass_preservation:
-            chosen = chosen | memory.last[:, None]
-        ahead = places(state, chosen.shape[-1]) >= state[..., None]
-        stops = chosen & memory.stops[:, None] & ahead
+        odds = self.logits(query, memory)[:, :, 0]  # (B, H, S)
+        stops = (odds > least) & (places(state, odds.shape[-1]) >= state[..., None])
         stopped = stops.any(-1)
         first = stops.to(torch.uint8).argmax(-1) + 1
         past_end = memory.length[:, None] + 1
