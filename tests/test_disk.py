@@ -54,6 +54,12 @@ def test_a_run_resumes_from_the_checkpoint_before_the_disk_was_full(
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
+def test_an_error_of_a_library_is_none_of_the_output() -> None:
+    """Such as of requests; it has no number, and its traceback is needed."""
+    with pytest.raises(TimeoutError, match="slow"), command.in_one_line():
+        raise TimeoutError("slow")
+
+
 @pytest.mark.parametrize("error", [FULL, OSError(errno.EIO, "Input/output error", "file")])
 def test_errors_of_the_system_end_a_program_in_one_line(error, capfd, monkeypatch):
     failing = Mock(failing=Mock(side_effect=error))

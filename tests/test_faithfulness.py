@@ -12,6 +12,7 @@ from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import curve_rows
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.writing import Writing
 from simulmt.files.run_directory import SCORES
 from simulmt.scoring.faithfulness import (
     KS,
@@ -58,6 +59,8 @@ def test_nothing_to_count_has_no_figure():
 
 def test_a_signature_says_which_links_count_and_how():
     counted = Counted("eflomal", "sure", "min", "reference")
+    characters = replace(counted, writing=Writing(target=True))
+    assert "|u:char|src:word|" in characters.mean("SUF", [1.0]).signature
     figures = {
         "SUF": sufficiency([], [], counted),
         "NEC": necessity([], [], counted),

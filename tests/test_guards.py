@@ -17,7 +17,6 @@ def instance(index, **text):
     ("text", "found"),
     [
         ("1,@@ 000 men", "1,@@"),
-        ("▁the ▁farmer", "▁the"),
         ("don &apos;t", "&apos;"),
         ("a &#124; b", "&#124;"),
         ("a &#x7C; b", "&#x7C;"),

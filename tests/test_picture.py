@@ -58,6 +58,13 @@ def data_of(page: str):
     return json.loads(found)
 
 
+def test_letters_are_from_the_first_font_that_has_them(tmp_path, monkeypatch, capsys):
+    """The second one has a sign that the first one lacks."""
+    monkeypatch.setattr(panels, "_FONTS", ["DejaVu Sans", "DejaVu Sans Mono"])
+    write_picture([made(["▁\N{APL FUNCTIONAL SYMBOL I-BEAM}"], ["▁hello"])], tmp_path / "a.png")
+    assert capsys.readouterr().err == ""
+
+
 def test_letters_that_no_font_has_are_named_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(panels, "_FONTS", ["DejaVu Sans"])
     for name in "ab":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -12,6 +13,8 @@ from simulmt.files.run_directory import BEST, WEIGHTS, read_provenance
 from simulmt.programs import provenance as module
 from simulmt.programs.export import export
 from simulmt.programs.provenance import provenance
+from simulmt.saved.checkpoint import load, weights_file
+from simulmt.training.resume import used_models
 from small_runs import configuration
 
 
@@ -36,8 +39,16 @@ def test_the_digest_of_the_start_is_kept(trained_once, tmp_path):
         (tmp_path / "out", tmp_path / "out" / WEIGHTS),
     ):
         expected = hashlib.sha256(file.read_bytes()).hexdigest()
-        assert provenance("cpu", {}, start).init_sha256 == expected
-    assert provenance("cpu", {}).init_sha256 is None
+        used = used_models({"init_from": str(start), "teacher": {"kind": "none"}})
+        assert used == {f"init_from={start}": expected, "teacher.checkpoint=None": None}
+
+
+def test_a_bare_name_and_a_tilde_are_places_too(trained_once, monkeypatch):
+    run = trained_once("mechanism=soft")
+    monkeypatch.chdir((run / BEST).parent)
+    assert load(Path((run / BEST).name)).home == run
+    monkeypatch.setenv("HOME", str(run.parent))
+    assert weights_file(Path("~") / run.name / BEST) == run / BEST
 
 
 def test_the_command_is_what_the_user_typed(monkeypatch):

@@ -101,6 +101,7 @@ ANSWERS = [
     ("translate.py", ["k=3"], "k is not an option; choose dial.k"),
     ("report.py", ["runs=null"], "runs has no value: set runs=VALUE"),
     ("train.py", ["lambda =0.2"], "'lambda =0.2': write KEY=VALUE without spaces"),
+    ("train.py", ["data.join=[5,9]"], "data.join=[5,9] without documents: set data.documents=true"),
     ("train.py", ["RUN"], "'RUN': write KEY=VALUE"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]

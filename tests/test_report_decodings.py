@@ -76,6 +76,15 @@ def test_decodings_of_earlier_weights_are_left_out(tmp_path):
     assert "k5-sha256 (decoded with other weights" in reason
 
 
+def test_decodings_with_rounded_weights_or_after_earlier_text_are_named(tmp_path):
+    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
+    for k, other in ((1, {"weights": "int8"}), (5, {"context": "before.txt"})):
+        decoded(run, k, k, **other)
+    found = find_runs(tmp_path)
+    assert len(found.runs) == 1
+    assert [reason[-30:] for reason in found.left_out] == ["(another weights= or context=)"] * 2
+
+
 def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     for k in (1, 3, 5):
         make_run(tmp_path / f"{k}", "wait_k", {"mechanism.k": k}, 50 + k, k)
@@ -103,7 +112,7 @@ def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
     listed = find_runs(tmp_path, test="t17")
     (left,) = listed.left_out
     assert "late (no evaluation of t17)" in left
-    found = {(run.mechanism, *run.dials()): run.bleu for run in listed.runs}
+    found = {(run.mechanism, *run.dials()): run.number("BLEU") for run in listed.runs}
     assert found == {
         ("wait_k", "k=3"): 53, ("wait_k", "k=5"): 55, ("wait_k", "k=1"): 41, ("soft", "n=2"): 70
     }  # fmt: skip

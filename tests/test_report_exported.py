@@ -117,7 +117,7 @@ def test_one_of_several_texts_has_to_be_named(place, tmp_path):
     report({**QUICK, "runs": place / "model", "test": "other", "to": str(tmp_path)})
     assert len(rows(tmp_path / "curves.csv")) == 1
     assert "on other, 5 test sentences" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    with pytest.raises(UserError, match="evaluated on news, other: choose with test=NAME"):
+    with pytest.raises(UserError, match="evaluated on news, other: choose with `report test=NAME`"):
         report({**QUICK, "runs": place / "model", "test": "third"})
 
 

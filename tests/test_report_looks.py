@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from matplotlib.image import imread
 
+from made_up import evaluate_run, make_run, make_scores
 from reported import OPTIONS, VERBFINAL, boxes, make_runs, names_drawn
 from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.figures.panels import save
+from simulmt.analysis.figures.style import named_styles
 from simulmt.analysis.report import report
+from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import Point, Series, front_points
 
 
@@ -64,6 +69,14 @@ def test_a_point_is_off_the_front_if_it_is_worse_by_more_than_its_seeds_are():
         assert front == ([best, other] if on else [best])
     wide = Point(4.0, 50.0, spread=(0.2, 0.6))  # the larger deviation of the two counts
     assert front_points([Series("a", [wide, certain])]) == [wide, certain]
+
+
+def test_only_a_model_without_a_policy_is_drawn_as_an_offline_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "soft", {}, 53, 9)
+    evaluate_run(run, "test-best-k1", make_scores(50, 3), policy={"name": "wait_k", "k": 1})
+    alone, under_policy = find_runs(tmp_path).runs
+    styles = named_styles([alone, under_policy], ["alone", "under a policy"])
+    assert [styles[name]["marker"] == "*" for name in styles] == [True, False]
 
 
 def test_a_whisker_is_as_long_as_the_deviation_of_its_axis() -> None:

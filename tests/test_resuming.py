@@ -140,6 +140,15 @@ def test_other_settings_do_not_choose_among_the_checkpoints_of_a_folder(finished
     assert (folder / "test_scores.json").exists()
 
 
+def test_a_run_goes_on_only_with_the_start_that_it_had(finished, tmp_path, cache):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    begun = json.loads((folder / "provenance.json").read_text())
+    (folder / "provenance.json").write_text(json.dumps(begun | {"init_sha256": "0" * 64}))
+    more = ["ckpt_path=last", "trainer.max_updates=9", f"init_from={finished}"]
+    with pytest.raises(UserError, match=r"the file of init_from=.* changed after .* began"):
+        run(folder, cache, *more)
+
+
 def test_patience_begins_anew_in_another_folder(tmp_path):
     state = Patience(2, tmp_path).state_dict() | {"wait_count": 2, "best_score": torch.tensor(40.0)}
     for waited in (0, 2):  # of another run, then of this one

@@ -62,10 +62,8 @@ def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
     assert read_columns(tmp_path, "c") == []
 
 
-def test_a_checkpoint_may_be_named_inside_its_folder(tmp_path, monkeypatch):
-    (tmp_path / "checkpoints").mkdir()
-    monkeypatch.chdir(tmp_path / "checkpoints")
-    assert run_of(Path("best.ckpt")) == run_of(tmp_path / "checkpoints" / "best.ckpt") == tmp_path
+def test_a_checkpoint_belongs_to_the_run_around_its_folder(tmp_path):
+    assert run_of(tmp_path / "checkpoints" / "best.ckpt") == tmp_path
     assert run_of(tmp_path / "best.ckpt") is None
 
 

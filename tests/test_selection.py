@@ -99,6 +99,13 @@ def test_published_figures_can_be_drawn(path):
             assert bool(notes) == (len(known) > len(comparable))
 
 
+def test_systems_of_two_papers_are_two_lines_even_with_one_name():
+    names = ["milk/table5", "milk/table6"]
+    series, _ = read_published(names, "AL", "subword", ROOT / "experiments")
+    shared = {line.name for line in series}
+    assert len(series) == 2 * len(shared)
+
+
 def test_published_figures_lie_beside_the_runs(tmp_path, capsys):
     path = tmp_path / "theirs.csv"
     path.write_text(

@@ -114,7 +114,8 @@ def _write(
     curves = []
     for latency, others in published.items():
         if not curve_series(runs, latency):
-            say(f"not drawn: no run has {latency} in {runs[0].unit}s")
+            unit = runs[0].scores.writing.of_source(chosen.unit)
+            say(f"not drawn: no run has {latency} in {unit}s")
         else:
             files, svg = _draw(runs, others, latency, lines, chosen)
             written += files

@@ -23,7 +23,9 @@ from simulmt.data.workers import in_order
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.options import Count
-from simulmt.system.console import counted
+from simulmt.system.console import counted, warn
+
+_PIECE = "\u2581".encode()
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,14 @@ def read_shards(
     return Split(sources, targets, dropped=facts["dropped"])
 
 
+def _in_words(block: PairBlock) -> PairBlock:
+    """The same block; warns if its words are segmented, which `normalise` would hide."""
+    for name, side in zip(block.names, (block.sources, block.targets), strict=True):
+        if any(_PIECE in line for line in side):
+            warn(f"{name} has SentencePiece's U+2581, read as a space: undo the segmentation")
+    return block
+
+
 def _cleaned(
     shards: Sequence[Shard], max_words: int | None, dropped: Counter[str], writing: Writing
 ) -> Iterator[tuple[Ragged, Ragged]]:
@@ -214,7 +224,7 @@ def _cleaned(
         UserError: no pair is left.
     """
     pairs, size = 0, sum(shard.size for shard in shards)
-    blocks = (block for shard in shards for block in shard.blocks())
+    blocks = (_in_words(block) for shard in shards for block in shard.blocks())
     parts = in_order(partial(clean, max_words=max_words, writing=writing), blocks, size)
     for part in counted(parts, "reading", lambda part: len(part.sources)):
         dropped.update(part.dropped)

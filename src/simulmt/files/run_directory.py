@@ -184,10 +184,10 @@ def is_exported(folder: Path) -> bool:
 
 def is_finished(folder: Path) -> bool:
     """Return True if a run has its scores and its decoded test set."""
-    try:
-        return bool(read_json(folder / SCORES) is not None and (folder / INSTANCES).is_file())
-    except UserError:
-        return False
+    with suppress(UserError):
+        read_json(folder / SCORES)
+        return (folder / INSTANCES).is_file()
+    return False
 
 
 def tested_checkpoint(folder: Path) -> Path | None:
@@ -203,5 +203,4 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 def run_of(checkpoint: Path) -> Path | None:
     """Return the directory of the run that a checkpoint file belongs to; None if there is none."""
-    place = checkpoint.absolute() if checkpoint.parent == Path() else checkpoint
-    return place.parents[1] if place.parent.name == CHECKPOINTS else None
+    return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None

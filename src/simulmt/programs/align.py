@@ -86,10 +86,11 @@ def _links(options: AlignOptions, splits: Sequence[Split]) -> list[Links]:
 
 
 def _splits(options: AlignOptions) -> Sequence[Split]:
-    """Return the pairs to align; for another split than `train`, the training pairs as well."""
+    """Return the pairs; to align another split than `train`, the training pairs as well."""
     if options.source is None or options.target is None:
         splits = build_corpus(options.data or {}).splits
-        return [splits[name] for name in dict.fromkeys((options.split, "train"))]
+        names = (options.split,) if options.links else (options.split, "train")
+        return [splits[name] for name in dict.fromkeys(names)]
     split = Split([*text_lines(options.source)], [*text_lines(options.target)])
     if len(split.sources) != len(split.targets):
         raise UserError(

@@ -123,6 +123,8 @@ def in_one_line() -> Iterator[None]:
     except (UserError, HydraException, OmegaConfBaseException) as error:
         end(_remedied(error))
     except OSError as error:
+        if error.errno is None:  # not of the system: a library's, such as of requests
+            raise
         if error.filename is None:  # of standard output
             drop_output()
         if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited

@@ -59,11 +59,10 @@ def evaluate_documents(
 
 
 def _check_same_text(folder: Path, text: list[tuple[str, tuple[str, ...]]]) -> None:
-    """Reject a folder with documents of other text; older logs have no references."""
-    if (log := folder / INSTANCES).exists():
-        there = zip(read_streams(log), text, strict=False)
-        if [(one.text, one.references or own) for one, (_, own) in there] != text:
-            raise UserError(f"{folder} has other text: set another text=NAME, or remove it")
+    """Reject a folder with documents of other text."""
+    log = folder / INSTANCES
+    if log.exists() and [(one.text, one.references) for one in read_streams(log)] != text:
+        raise UserError(f"{folder} has other text: set another text=NAME, or remove it")
 
 
 def _decoded(

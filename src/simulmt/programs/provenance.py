@@ -15,10 +15,8 @@ from subprocess import DEVNULL, SubprocessError, check_output
 
 import torch
 
-from simulmt.data.store import digest_of_file
 from simulmt.files.run_directory import Provenance
 from simulmt.programs.cli import COMMAND
-from simulmt.saved.checkpoint import weights_file
 
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
@@ -26,22 +24,20 @@ _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacreble
 def provenance(
     accelerator: str,
     plugins: Mapping[str, str],
-    start: Path | None = None,
-    teacher: Path | None = None,
+    init_sha256: str | None = None,
+    teacher_sha256: str | None = None,
 ) -> Provenance:
     """Return the provenance of a training run that starts now.
 
     Args:
         accelerator: `cpu`, `gpu`, or `auto` for a GPU if there is one.
         plugins: the versions of the plugins that bring a part of the model, by module.
-        start: the checkpoint or exported folder of `init_from`.
-        teacher: that of the teacher, or the file of its stops.
+        init_sha256: the digest of the checkpoint of `init_from`.
+        teacher_sha256: that of the teacher, or of the file of its stops.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
     versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
-    used = [weights_file(place) if place else None for place in (start, teacher)]
-    init_sha256, teacher_sha256 = (digest_of_file(file) if file else None for file in used)
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),

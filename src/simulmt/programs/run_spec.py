@@ -60,7 +60,7 @@ class RunSpec:
         taught = config.teacher.get("kind") != "none"
         objective = builders.build_objective(config.objective, taught=taught)
         _check_together(config, plan, model, objective)
-        _check_documents(config, data, model, objective)
+        _check_documents(config, data, model, objective, typed or ())
         return cls(
             config=config,
             plan=plan,
@@ -100,12 +100,17 @@ def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
 
 
 def _check_documents(
-    config: Configuration, data: builders.Data, model: Model, objective: Objective
+    config: Configuration,
+    data: builders.Data,
+    model: Model,
+    objective: Objective,
+    typed: Sequence[str],
 ) -> None:
     """Reject options for documents if there are none, and a pointer that no loss trains."""
     changed = [f.name for f in fields(data.windows) if getattr(data.windows, f.name) != f.default]
     given = [f"data.{name}={config.data[name]}" for name in changed]
     given += ["model.boundaries=true"] * (model.boundary is not None)
+    given += [word for word in typed if word.startswith("data.join=[")]  # presets have one, too
     if given and not data.documents.documents:
         raise UserError(
             f"{' and '.join(given)} without documents: set data.documents=true, or leave out "

@@ -190,7 +190,7 @@ def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, st
         write_text(folder / files.HYDRA / name, text)
     traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / files.CONFIG, plain_config)
-    used = [Path(place) if place else None for place in resume.used_models(plain_config).values()]
+    used = resume.used_models(plain_config).values()
     write_json(folder / files.PROVENANCE, provenance(run.plan.accelerator, plugins, *used))
     write_json(folder / files.TRAITS, traits)
     write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun

@@ -62,6 +62,9 @@ def weights_file(place: Path) -> Path | None:
 
 
 def _found(place: Path) -> Path | None:
+    place = place.expanduser()
+    if place.is_file() and place.parent == Path():
+        place = place.absolute()  # the folders above may be those of its run
     return place if place.is_file() or is_exported(place) else tested_checkpoint(place)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from simulmt import __version__
+from simulmt.decoding.writing import WORDS, Writing
 from simulmt.scoring.scores import Figures, Score
 
 KS = (1, 3, 5, 7, 9)
@@ -33,18 +34,21 @@ class Counted:
         strength: `possible` for all links, `sure` to leave out those that are only possible.
         several: Which of several linked source words decides: the last, `max`, or the first, `min`.
         of: `output`, or `reference` for a model that is forced to write it.
+        writing: What a word is.
     """
 
     links: str
     strength: Strength = "possible"
     several: Several = "max"
     of: Literal["output", "reference"] = "output"
+    writing: Writing = WORDS
 
     def mean(self, name: str, values: Sequence[float], *fields: str) -> Score:
         """Return the mean of some values in percent, with its signature."""
-        about = (f"a:{self.links}", f"l:{self.strength}", *fields, f"of:{self.of}", "u:word")
+        about = f"a:{self.links}", f"l:{self.strength}", *fields, f"of:{self.of}"
         value = 100 * math.fsum(values) / len(values) if values else None
-        return Score(value, "|".join([name, *about, f"v:{__version__}"]))
+        end = *self.writing.fields("word"), f"v:{__version__}"
+        return Score(value, "|".join([name, *about, *end]))
 
     def deciding(self, linked: Linked, delays: Delays) -> Iterator[tuple[int, int]]:
         """Yield the deciding source word and the delay of each linked target word."""

@@ -37,7 +37,7 @@ def warn(text: str) -> None:
 
 
 def watch(work: Sequence[T], what: str = "decoding", on: Console = console) -> Iterator[T]:
-    """Yield the items of `work`, with a bar if `on` is a terminal, else a line each minute."""
+    """Yield the items of `work`, with a bar on a terminal; see `counted`."""
     return counted(work, what, lambda item: 1, len(work), "", on)
 
 
@@ -49,7 +49,7 @@ def counted(
     unit: str = "pairs",
     on: Console = console,
 ) -> Iterator[T]:
-    """Yield parts of some work, with a progress bar on a terminal, else a line each minute.
+    """Yield parts of some work, with a progress bar on a terminal, else a line on stderr a minute.
 
     Args:
         parts: the parts.
@@ -57,7 +57,7 @@ def counted(
         size: returns the size of a part.
         total: the size of all parts; None if unknown.
         unit: what the sizes count.
-        on: where the bar or the lines appear.
+        on: where the bar appears if it is a terminal.
     """
     counts, times = TextColumn(f"{{task.completed:,}} {unit}"), TimeElapsedColumn()
     columns = (TextColumn(what), BarColumn(), counts, times, TimeRemainingColumn())
@@ -71,4 +71,4 @@ def counted(
             if not shown and time.monotonic() - last > EVERY:
                 last = time.monotonic()
                 line = f"{what}: {done:,}{'' if total is None else f' of {total:,}'} {unit}"
-                on.print(line.rstrip(), markup=False, soft_wrap=True)
+                note(line.rstrip())

@@ -68,8 +68,6 @@ class TrainLoader:
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Make the next iteration resume at `state`; UserError if the settings differ."""
         settings = self._batches.settings
-        later = {name: settings[name] for name in ("tokens", "lengths")}
-        state = {**later, **state}  # an older checkpoint has none of them
         if (there := {name: state.get(name) for name in settings}) != settings:
             raise UserError(
                 f"cannot resume within an epoch: the checkpoint has {there}, this run has "

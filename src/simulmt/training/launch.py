@@ -156,7 +156,9 @@ def reported() -> Iterator[None]:
         yield
     except Exception as error:
         if ending.is_worker():
-            known = UserError(describe_error(error)) if isinstance(error, OSError) else error
+            known = error
+            if isinstance(error, OSError) and error.errno is not None:
+                known = UserError(describe_error(error))
             get_error_handler().record_exception(known)
             sys.exit(ending.BAD_INPUT if isinstance(known, UserError) else 1)
         if ending.launched()[1] > 1 and not (ending.is_first() and isinstance(error, UserError)):

@@ -54,11 +54,7 @@ def read_state(folder: Path, config: Config) -> RunState:
             for module, now in needed_by(config).items()
             if then.get(module) != now
         ]
-        known = (provenance.init_sha256, provenance.teacher_sha256) if provenance else (None, None)
-        for (option, place), sha256 in zip(used_models(config).items(), known, strict=True):
-            file = weights_file(Path(place)) if place else None
-            if file and sha256 and sha256 != digest_of_file(file):
-                changed.append(f"the file of {option}={place}")
+        changed += _changed_models(folder, config)
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
         if files.is_finished(folder):
@@ -72,10 +68,23 @@ def read_state(folder: Path, config: Config) -> RunState:
 
 
 def used_models(config: Config) -> dict[str, str | None]:
-    """Return the places of the model that a training starts from and of its teacher, by option."""
+    """Return the SHA-256 of the model that a training starts from and of its teacher, by option.
+
+    The digest is None without a model, or if its file is absent.
+    """
     teacher = config.get("teacher") or {}
     kind = "file" if teacher.get("file") else "checkpoint"
-    return {"init_from": config.get("init_from"), f"teacher.{kind}": teacher.get(kind)}
+    places = {"init_from": config.get("init_from"), f"teacher.{kind}": teacher.get(kind)}
+    used = {f"{name}={x}": weights_file(Path(x)) if x else None for name, x in places.items()}
+    return {option: digest_of_file(file) if file else None for option, file in used.items()}
+
+
+def _changed_models(folder: Path, config: Config) -> list[str]:
+    """Return which of the used models have changed since the run in a directory began."""
+    begun = files.read_provenance(folder)
+    then = (begun.init_sha256, begun.teacher_sha256) if begun else (None, None)
+    found = zip(used_models(config).items(), then, strict=True)
+    return [f"the file of {option}" for (option, now), old in found if now and old and now != old]
 
 
 def differences(before: Config, after: Config, among: Sequence[str] = ()) -> list[str]:
@@ -112,7 +121,7 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     """
     if not choice:
         return None
-    path = folder / files.LAST if choice == "last" else Path(choice)
+    path = folder / files.LAST if choice == "last" else Path(choice).expanduser()
     if choice == "last" and not path.exists():
         say(f"nothing to resume in {folder}: starting a new run")
         return None
@@ -160,6 +169,11 @@ def check_resume(
         raise UserError(
             f"{folder} chose its best checkpoint by other settings ({', '.join(changed)}): "
             f"continue in a new folder with ckpt_path={path} name=NEW"
+        )
+    if is_own(path, folder) and (changed := _changed_models(folder, config)):
+        raise UserError(
+            f"{' and '.join(changed)} changed after {folder} began: restore it, or retrain "
+            "without ckpt_path"
         )
     if not checkpoint.get("optimizer_states"):
         raise UserError(

@@ -132,7 +132,7 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> Line2D:
     if not series.offline or series.published:
         return line
     ceiling: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
-    axes.axhline(series.best, zorder=1, **ceiling)
+    axes.axhline(max(point.quality for point in series.points), zorder=1, **ceiling)
     return Line2D([], [], **{**style, **ceiling, "label": label, "markerfacecolor": DARK})
 
 

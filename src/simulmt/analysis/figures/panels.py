@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from simulmt.analysis.figures.style import Style
 from simulmt.system.console import warn
@@ -102,8 +103,10 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
     fonts = [name for name in _FONTS if name in fontManager.get_font_names()]
+    for text in figure.findobj(Text):
+        text.set_fontfamily(fonts)
     with (
-        rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42, "font.family": fonts}),
+        rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.filterwarnings("always", _MISSING)

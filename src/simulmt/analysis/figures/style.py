@@ -43,7 +43,7 @@ def named_styles(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Style]:
         runs: The runs.
         names: The name of each run; several runs may share a name.
     """
-    offline = dict(sorted(zip(names, (run.traits.offline for run in runs), strict=True)))
+    offline = dict(sorted(zip(names, (run.offline for run in runs), strict=True)))
     styles = dict(zip(offline, line_styles([*offline.values()]), strict=True))
     for i, name in enumerate(name for name in offline if offline[name]):
         styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}

@@ -73,7 +73,7 @@ class Trace:
         where its heads stand. Its attention is the mean over its subwords; the attention to a
         source word is the sum over the subwords of that one, so that the sums of rows remain.
         """
-        # a lone ▁ before EOS has word 0
+        # the opening tokens of an empty sentence have word 0
         source = WordMap(max(word, 1) for word in self.source_words)
         target = WordMap(self.target_words)
         columns, rows = source.grouped(self.source), target.grouped(self.target)

@@ -91,7 +91,7 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         about = f"{run.scores.sentences:,} sentences, SHA-256 {run.test_set[:8]}"
         sets.setdefault(run.test_set, f"{run.test_name} ({about}, such as {run.folder})")
     if len(sets) > 1:
-        remedy = "choose with runs=FOLDER or test=NAME, or delete the older evaluations"
+        remedy = "choose with runs=FOLDER or `report test=NAME`, or delete the older evaluations"
         tested = f"runs={folder} were tested on different data: {'; '.join(sets.values())}"
         raise UserError(f"{tested}; {remedy} (train.py name=NAME starts a sweep in a new folder)")
     writings = {run.scores.writing: run for run in listed.runs}
@@ -157,11 +157,11 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     texts = sorted({decoding.split for _, decoding in found})
     if not texts:
         raise UserError(f"not evaluated yet: run `simulmt evaluate checkpoint={folder}` first")
-    test = texts[0] if test is None and len(texts) == 1 else test
+    test = test or (texts[0] if len(texts) == 1 else "test")
     if test not in texts:
-        raise UserError(f"evaluated on {', '.join(texts)}: choose with test=NAME")
+        raise UserError(f"evaluated on {', '.join(texts)}: choose with `report test=NAME`")
     same = [pair for pair in found if pair[1].split == test]
-    plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
+    plainest, decoding = min(same, key=lambda pair: _additions(pair[1]))
     mechanism, splits = build_mechanism(Setup.of(config).mechanism), _splits(manifest)
     learned = mechanism.learned and "lambda" in config
     run = Run(
@@ -178,6 +178,15 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     return run, decoding.split
 
 
+def _additions(decoding: Decoding) -> tuple[bool, bool, int]:
+    """Return what a decoding adds to the model alone; the least has none of it."""
+    return (
+        decoding.weights != "float32",
+        bool(decoding.context),
+        len({**decoding.policy, **decoding.dials}),
+    )
+
+
 def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's.
 
@@ -190,14 +199,18 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         except UserError as error:
             listed.left_out.append(f"{place.parent} ({error})")
             continue
-        decoding = scores.decoding
-        turned = _turned(run, decoding, test)
-        if decoding is None or turned is None:
+        decoding, usual = scores.decoding, run.scores.decoding
+        if decoding is None or usual is None:
+            continue
+        if (turned := _turned(run, decoding, test)) is None:
+            alike = replace(decoding, weights=usual.weights, context=usual.context)
+            if _turned(run, alike, test) is not None:
+                listed.left_out.append(f"{place.parent} (another weights= or context=)")
             continue
         if scores.writing != run.scores.writing:
             listed.left_out.append(f"{place.parent} (another tokeniser of BLEU)")
             continue
-        if run.training and not _same_weights(decoding, run.scores.decoding):
+        if run.training and not _same_weights(decoding, usual):
             listed.left_out.append(f"{place.parent} (decoded with other weights, before resuming)")
             continue
         if (turned, decoding.policy) in seen:

@@ -156,7 +156,7 @@ def _logged(run: Run, log: Sequence[Instance], own: Sequence[Instance], samples:
     clipped = convention.clipped  # of a log in words, whatever the unit
     dal = run.scores["paper" if clipped else run.convention, "word"]["DAL"].value or 0.0
     for name, was, now in (
-        ("BLEU", run.bleu, resampled.quality[0]),
+        ("BLEU", run.number("BLEU"), resampled.quality[0]),
         ("DAL", dal, resampled.dal[0]),
     ):
         if abs(was - now) >= _NEAR:

@@ -139,11 +139,6 @@ class Run:
         """Quality and latencies."""
         return {**self.scores[self.convention, self.unit], **self.scored}
 
-    @property
-    def bleu(self) -> float:
-        """BLEU."""
-        return float(self.figures["BLEU"])
-
     def value(self, name: str) -> float | None:
         """Return a figure; None if no sentence has it, or if its plugin was missing at scoring."""
         return self.figures[name].value if name in self.figures else None

@@ -40,15 +40,15 @@ def absent_present(
     Raises:
         UserError: links that are not of the test set, or no aligner where there are no links.
     """
-    split = run_set.data.splits["test"]
-    decoded = [run_set.instances(run, split) for run in run_set.runs]
-    known = word_links(run_set, decoded, links, aligner)
-    rows = list[Row]()
-    each = zip(run_set.named(), decoded, known.outputs, strict=True)
-    for (columns, run), instances, linked in each:
-        pairs = [(i, linked[i.index], known.references[i.index]) for i in instances]
+    known, rows = word_links(run_set, links, aligner), list[Row]()
+    for (columns, run), output in zip(run_set.named(), known.outputs, strict=True):
+        pairs = [(i, linked, known.references[i.index]) for i, linked in output]
         counts = np.stack([*starmap(_judge, pairs)])
-        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": known.origin}
+        figures = {
+            "BLEU": run.number("BLEU"),
+            "AL_word": run.figures["AL"].value,
+            "links": known.origin,
+        }
         rows.append({**columns, **figures, **summarise(counts)})
     return Result(_draw(rows), rows)
 

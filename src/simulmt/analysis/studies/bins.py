@@ -142,7 +142,7 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
     shown = {"BLEU": "BLEU", "DAL_word": f"DAL (source {unit}s)"}
     oracle = "regret_word" in rows[0]
     if oracle:
-        shown["regret_word"] = "DAL − oracle's (words)"
+        shown["regret_word"] = f"DAL − oracle's ({unit}s)"
     figure, panels = make_panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
     names = [columns["name"] for columns, _ in run_set.named()]
     looks = named_styles(run_set.runs, names)

@@ -53,12 +53,10 @@ def faithfulness(
     Raises:
         UserError: links that are not of the test set, or no aligner where there are no links.
     """
-    decoded = [run_set.instances(run, run_set.data.splits["test"]) for run in run_set.runs]
-    known = word_links(run_set, decoded, links, aligner, strength)
-    counted, rows = Counted(known.origin, strength, several), list[Row]()
-    each = zip(run_set.named(), decoded, known.outputs, strict=True)
-    for (columns, run), written, linked in each:
-        found = [linked[instance.index] for instance in written]
+    known, writing = word_links(run_set, links, aligner, strength), run_set.runs[0].scores.writing
+    counted, rows = Counted(known.origin, strength, several, writing=writing), list[Row]()
+    for (columns, run), output in zip(run_set.named(), known.outputs, strict=True):
+        written, found = zip(*output, strict=True)
         rows.append(columns | _row(written, found, counted))
         if not run.is_decoding:
             forced, of_reference = run_set.force(run), replace(counted, of="reference")
@@ -72,7 +70,8 @@ def known_faithfulness(instances: Sequence[Instance], split: Split) -> Figures:
         return {}
     known = [one.possible for one in gold]
     linked = _linked(instances, [projected(instance, known) for instance in instances])
-    return measures.faithfulness(linked, [one.delays for one in instances], Counted("data"))
+    counted = Counted("data", writing=instances[0].writing)
+    return measures.faithfulness(linked, [one.delays for one in instances], counted)
 
 
 def _linked(instances: Sequence[Instance], links: Sequence[Links]) -> list[list[set[int]]]:

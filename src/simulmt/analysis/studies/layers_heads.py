@@ -31,7 +31,7 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
                 raise UserError(f"{run.path}: its configuration has no {key}; choose other runs")
         size = {"decoder_layers": int(run.options[_LAYERS]), "heads": int(run.options[_HEADS])}
         dal = run.scores["paper", unit]["DAL"].value
-        rows.append({**columns, **size, "BLEU": run.bleu, f"DAL_{unit}": dal})
+        rows.append({**columns, **size, "BLEU": run.number("BLEU"), f"DAL_{unit}": dal})
     layers = [row["decoder_layers"] for row in rows]
     keys = [*zip(lines_along(run_set.runs, (_LAYERS, _HEADS)), layers, strict=True)]
     several = len({name for name, _ in keys}) > 1

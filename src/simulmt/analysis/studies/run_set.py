@@ -110,7 +110,7 @@ class RunSet:
         return trained, trained.build().to(self.device), split
 
     def named(self) -> list[tuple[Row, Run]]:
-        """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
+        """Each run with the columns that identify it; `name` has the names of the configuration."""
         names = run_names(self.runs)
         rows = [{"name": names[run.folder], **run.row()} for run in self.runs]
         named = [{column: row[column] for column in _OF_RUN} for row in rows]

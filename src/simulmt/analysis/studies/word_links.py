@@ -1,6 +1,6 @@
 """The word alignments of a test set and of what runs have written for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,13 +22,12 @@ class WordLinks(NamedTuple):
     """`data`, `file`, `ALIGNER`, or the name of the run whose attention links words."""
     references: Sequence[Links]
     """Those of the references."""
-    outputs: Sequence[Mapping[int, Links]]
-    """Those of each run's outputs, by the index of the sentence."""
+    outputs: Sequence[Sequence[tuple[Instance, Links]]]
+    """The outputs of each run, with theirs."""
 
 
 def word_links(
     run_set: RunSet,
-    decoded: Sequence[Sequence[Instance]],
     file: str | None,
     aligner: str | None,
     strength: Strength = "possible",
@@ -41,7 +40,6 @@ def word_links(
 
     Args:
         run_set: The runs.
-        decoded: The decoded test set of each run.
         file: A file of the references' links; None takes those of the data, or an aligner's.
         aligner: A run or a checkpoint whose attention links words; None for eflomal.
         strength: Which of the known links count; those of an aligner are all sure.
@@ -53,10 +51,11 @@ def word_links(
     if aligner and file:
         raise UserError(f"links={file} and aligner={aligner}: give one of them")
     split = run_set.data.splits["test"]
+    decoded = [run_set.instances(run, split) for run in run_set.runs]
     gold = None if aligner else gold_links(split, file)
     if gold is not None:
         known = [one.sure if strength == "sure" else one.possible for one in gold]
-        outputs = [{i.index: projected(i, known) for i in each} for each in decoded]
+        outputs = [[(i, projected(i, known)) for i in each] for each in decoded]
         return WordLinks("file" if file else "data", known, outputs)
     references = [*zip(split.sources, split.targets, strict=True)]
     written = [(i.source, i.prediction) for instances in decoded for i in instances]
@@ -69,7 +68,7 @@ def word_links(
         texts = [*sources, *train.sources], [*targets, *train.targets]
         links = align_text(*texts, wanted=len(pairs))
     of = dict(zip(pairs, links, strict=True))
-    outputs = [{i.index: of[i.source, i.prediction] for i in each} for each in decoded]
+    outputs = [[(i, of[i.source, i.prediction]) for i in each] for each in decoded]
     origin = Path(aligner).resolve().name if aligner else ALIGNER
     return WordLinks(origin, [of[pair] for pair in references], outputs)
 

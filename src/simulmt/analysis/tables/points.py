@@ -57,11 +57,6 @@ class Series:
     kind: RunKind = "trained"
 
     @property
-    def best(self) -> float:
-        """The highest quality."""
-        return max(point.quality for point in self.points)
-
-    @property
     def published(self) -> bool:
         """True if the figures are published."""
         return self.kind == "published"
@@ -196,6 +191,7 @@ def offline_bleu(run: Run, runs: Sequence[Run]) -> float | None:
         pairs = {pair for pair in effective_options(run) if pair[0].startswith(("model.", "data."))}
         return {(key, value) for key, value in pairs if key not in _OF_STREAMING}
 
+    own = compared(run)
     offline = [soft for soft in runs if soft.mechanism == "soft" and not soft.is_decoding]
-    figures = [soft.bleu for soft in offline if compared(soft) == compared(run)]
+    figures = [soft.number("BLEU") for soft in offline if compared(soft) == own]
     return fmean(figures) if figures else None

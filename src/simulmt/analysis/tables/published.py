@@ -29,7 +29,7 @@ def read_published(
     Raises:
         UserError: a file does not exist, or is corrupt.
     """
-    lines: dict[str, list[Point]] = {}
+    lines: dict[tuple[Path, str], list[Point]] = {}
     notes: dict[str, None] = {}
     files = [x for x in sorted(folder.glob("*/*.csv")) if x.read_bytes().startswith(b"system,")]
     known = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
@@ -43,10 +43,12 @@ def read_published(
             raise UserError(f"{why}; it needs columns system, BLEU, and one per latency") from None
         for system, kind, own, point in rows:
             if point and own == unit:
-                lines.setdefault(f"{system}, published ({kind} BLEU)", []).append(point)
+                line = path, f"{system}, published ({kind} BLEU)"
+                lines.setdefault(line, []).append(point)
             elif point:
                 notes[f"{path.stem}, {system}: its unit of latency is {own}"] = None
-    return [Series(name, line, kind="published") for name, line in lines.items()], [*notes]
+    found = [Series(name, line, kind="published") for (_, name), line in lines.items()]
+    return found, [*notes]
 
 
 def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, str, Point | None]:

@@ -53,7 +53,7 @@ def select_runs(
         rows.append(row | dict.fromkeys(keys))
         if inside:
             run = max(inside, key=lambda run: float(dev[run.folder]["dev_BLEU"]))
-            tested = {"test_BLEU": run.bleu, f"test_{latency}": run.number(latency)}
+            tested = {"test_BLEU": run.number("BLEU"), f"test_{latency}": run.number(latency)}
             named = {"run": names[run.folder], "folder": run.folder}
             rows[-1] |= dev[run.folder] | tested | named
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
