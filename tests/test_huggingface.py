@@ -186,6 +186,12 @@ def test_the_hub_is_asked_for_what_the_options_say(folder, monkeypatch):
     assert asked == [("me/set", "de-en", "v2"), ("me/set", None, "v2")]
 
 
+def test_a_set_that_has_moved_into_a_folder_has_no_revision(folder):
+    said = ["data=huggingface", "data.path=me/set", "data.revision=v2"]
+    options = plain(configuration("train", *said, "data.source=de", "data.target=en"))["data"]
+    assert pairs_of(build_corpus(options, folder)) == PAIRS[:30]
+
+
 def test_the_card_of_a_set_on_the_hub_is_checked_before_the_set_is_read(tmp_path, monkeypatch):
     def download(path: str, name: str, repo_type: str, revision: str | None) -> str:
         assert (path, repo_type, revision) == ("some/set", "dataset", "v2")

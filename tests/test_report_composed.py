@@ -13,6 +13,7 @@ from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import curve_series
 from simulmt.files.run_directory import CONFIG
+from simulmt.parts.configuration import Setup
 from simulmt.programs.plain import plain
 from simulmt.system.disk import write_json
 from small_runs import configuration
@@ -71,6 +72,8 @@ def test_a_report_of_a_sweep_draws_its_curves(tmp_path, capsys, drawn):
 
 
 def test_a_weight_set_at_the_objective_is_the_weight(tmp_path):
+    chosen = plain(configuration("train", "mechanism=mma_il", "objective.lambda=0.4"))
+    assert Setup.of(chosen).weights == {"lambda": 0.4}
     for late, weight in ((1, 0.1), (2, 0.4)):
         make_composed(tmp_path / f"{late}", "mma_il", late, f"objective.lambda={weight}")
     runs = find_runs(tmp_path).runs

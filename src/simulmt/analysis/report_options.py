@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MinLen
 
 from simulmt.errors import UserError
-from simulmt.latency import ADDED
 from simulmt.options import Config, Natural, OneOrMany, Positive, Range, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
@@ -49,9 +48,8 @@ class ReportOptions:
         convention, paper = CONVENTIONS[self.convention], self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
         for latency in self.latency:
-            known = ("DAL", "AL", "AP", "LAAL", *ADDED) if paper else tuple(convention.metrics)
             also = "; a plugin's needs plugins=" * paper
-            pick(dict.fromkeys(known), latency, f"{where}latency", also)
+            pick(convention.metrics, latency, f"{where}latency", also)
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
         if self.published and self.metric != "BLEU":
             two = f"metric={self.metric} with published={self.published[0]}"

@@ -74,6 +74,7 @@ class Windows:
         share = rng.random((len(pairs) * options.prefixes, 1))
         self._cut = np.maximum(share * (self._sizes[: len(share)] - [0, 1]), [1, 0]).astype(int)
         """The numbers of tokens of the prefixes of both sides."""
+        self._source_ends = np.concatenate([self._sizes, self._cut])[:, 0]
         self._past_from = np.arange(len(pairs))
         if options.history:
             self._past_from -= [*self._numbers_before(starts, options.history, rng)]
@@ -99,7 +100,7 @@ class Windows:
         sources, targets = zip(*map(self._pair, rows), strict=True)
         left, right = (Ragged.of(side, vocabulary.dtype) for side in (sources, targets))
         windows = EncodedSplit(left, right, vocabulary)
-        ends = np.concatenate([self._sizes, self._cut])[:, 0][[*rows]]
+        ends = self._source_ends[[*rows]]
         past = None
         if self._has_past:
             past = Past(*self._past(index, source=True), *self._past(index, source=False))

@@ -10,7 +10,10 @@ from simulmt.attention import Past
 
 
 class Batch(NamedTuple):
-    """B pairs; every row ends in EOS, then padding up to the longest row of its side."""
+    """B pairs, with padding up to the longest row of each side.
+
+    A row ends in EOS, except in streams (`simulmt.data.windows`).
+    """
 
     source: Int[Tensor, "B S"]
     source_mask: Bool[Tensor, "B S"]

@@ -156,7 +156,9 @@ class Data:
         place = "path" if "path" in self.reader else "root"
         if root and place not in self.reader:
             raise UserError(f"data_root={root}: the data of this model are generated; leave it out")
-        moved = {place: str(root)} if root else {}
+        moved: dict[str, str | None] = {place: str(root)} if root else {}
+        if root and self.reader.get("revision"):
+            moved["revision"] = None  # a folder has none; the manifest tells other text
         make = CORPORA[self.corpus]
         documents = self.documents.documents and not self.documents.join
         known = {"cache": cache, "documents": documents, "writing": self.writing}

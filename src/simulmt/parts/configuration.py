@@ -102,6 +102,7 @@ class Setup:
             KeyError: an entry is missing.
         """
         groups = {name: plain[name] for name in ("mechanism", "model", "data", "decoding")}
-        weights = {name: plain[name] for name in WEIGHTS if plain.get(name)}
+        objective = plain.get("objective", {})  # imported models have none
+        weights = {name: objective[name] for name in WEIGHTS if objective.get(name)}
         own = {"batch_tokens": plain["data"]["batch_tokens"], "cache": plain.get("cache")}
         return convert({**groups, **own, "weights": weights}, cls)

@@ -162,7 +162,7 @@ def gold_links(split: Split, file: str | None) -> list[Gold] | None:
         UserError: the links of the file are not of this split.
     """
     if file is not None:
-        return read_links(Path(file), split.sources, split.targets)
+        return read_links(Path(file).expanduser(), split.sources, split.targets)
     return None if split.links is None else [known_links(links) for links in split.links]
 
 

@@ -34,7 +34,7 @@ def read_published(
     files = [x for x in sorted(folder.glob("*/*.csv")) if x.read_bytes().startswith(b"system,")]
     known = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
     for name in names:
-        path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
+        path = Path(name).expanduser() if name.endswith(".csv") else pick(known, name, "published")
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = [_parse(row, latency) for row in csv.DictReader(file)]

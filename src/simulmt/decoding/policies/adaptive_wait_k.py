@@ -1,18 +1,13 @@
 """Adaptive wait-k (Zheng et al. 2020, arXiv 2004.13169): a likely word need not wait."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
-
-from annotated_types import Ge, Le
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
 from simulmt.attention.clocks.wait_k import LONGEST, Waits
 from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy, for_whole_sentences
 from simulmt.errors import UserError
-from simulmt.options import limited
-
-Probability: TypeAlias = Annotated[float, Ge(0), Le(1)]
+from simulmt.options import Chance, limited
 
 
 @limited
@@ -33,8 +28,8 @@ class AdaptiveWaitK(SubwordPolicy):
 
     k_min: Waits
     k_max: Waits
-    rho_max: Probability
-    rho_min: Probability
+    rho_max: Chance
+    rho_min: Chance
 
     def __post_init__(self) -> None:
         for least, most in (("k_min", "k_max"), ("rho_min", "rho_max")):

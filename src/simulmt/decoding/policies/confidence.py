@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from simulmt.attention import Mechanism
-from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
-from simulmt.options import limited
+from simulmt.options import Chance, limited
 
 AT_FIRST = 2
 """Source words that are read before the first target word."""
@@ -20,7 +19,7 @@ class Confidence(SubwordPolicy):
         gamma: the least confidence at which a word is written; a higher one waits longer.
     """
 
-    gamma: Probability
+    gamma: Chance
 
     def most(self, counts: Counts) -> int | None:
         """No word before two source words are read."""

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policies.attended import AttentionPolicy
 from simulmt.decoding.policy import Counts, Subword
-from simulmt.options import Count, Few, limited
+from simulmt.options import Chance, Count, Few, limited
 
 
 @limited
@@ -22,7 +21,7 @@ class EDAtt(AttentionPolicy):
         layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 
-    a: Probability
+    a: Chance
     last: Count = 2
     layer: Few | None = None
 

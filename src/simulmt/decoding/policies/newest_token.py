@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from simulmt.attention import Mechanism
 from simulmt.attention.schedules import Monotonic
 from simulmt.attention.spans import Lookback
-from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
-from simulmt.options import limited
+from simulmt.options import Chance, limited
 
 
 @limited
@@ -23,7 +22,7 @@ class NewestToken(SubwordPolicy):
         threshold: the least probability at which a word is written; a higher one waits longer.
     """
 
-    threshold: Probability
+    threshold: Chance
 
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At the first subword of a word for which a head would read on."""
