@@ -5,8 +5,7 @@
 Every row is a configuration of `train.py` on one batch of artificial sentences of 25 tokens, on one
 CPU thread. It gives seconds, and the memory allocated by torch (activations, gradients and scratch
 tensors), both also relative to wait-k with a causal encoder. Zhang et al. (2021), table 5, found
-1.32 with the average embedding layer and 2.6 with the teacher as well. Re-encoding runs every
-prefix padded to the whole sentence, which is twice the positions of the prefixes.
+1.32 with the average embedding layer and 2.6 with the teacher as well.
 """
 
 from __future__ import annotations
