@@ -15,9 +15,10 @@ import torch
 from hydra_plugins.hydra_optuna_sweeper.config import Direction
 from omegaconf import DictConfig, OmegaConf
 
+from simulmt.data.manifest import Manifest, SplitRecord, SubwordsRecord
 from simulmt.data.store import digest_of_file
 from simulmt.errors import UserError
-from simulmt.files.run_directory import Provenance
+from simulmt.files.run_directory import MANIFEST, Provenance
 from simulmt.programs import sweep
 from simulmt.programs.outcome import (
     SWEEP,
@@ -28,6 +29,7 @@ from simulmt.programs.outcome import (
     write_table,
 )
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.system.disk import write_json
 from simulmt.training.callbacks import check_same
 from simulmt.training.loggers import MetricsFile
@@ -103,6 +105,28 @@ def test_a_new_run_is_trained_and_then_skipped(tmp_path, child):
     quiet = configuration("train", *same, "logger=wandb", "cache=elsewhere")
     outcome, again = ended(tmp_path, quiet)
     assert (outcome.outcome, outcome.tries, again) == ("skipped", 0, value)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_run_on_other_text_is_trained_again(tmp_path, child, gone):
+    for name in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (tmp_path / f"{name}.{side}").write_text(f"{name} {side}\n")
+    files = [f"data.root={tmp_path}", "data.source=de", "data.target=en", f"cache={tmp_path / 'c'}"]
+    started, run = child(0), tmp_path / "run"
+    config = started.config = configuration("train", "data=text", *files)
+    leave(run, config, scores=True)
+    splits = RunSpec.of(plain(config)).data.read().splits
+    records = {name: SplitRecord(1, {}, *split.sha256) for name, split in splits.items()}
+    write_json(run / MANIFEST, Manifest("x", "de", "en", "", SubwordsRecord("", 9), records))
+    assert ended(run, config)[0].outcome == "skipped"
+    (tmp_path / "train.en").write_text("corrected\n")
+    if gone:
+        (tmp_path / "train.de").unlink()
+    outcome, _ = ended(run, config)
+    expected = ("skipped", "already finished") if gone else ("trained", "the text changed: train")
+    assert (outcome.outcome, outcome.reason) == expected
+    assert started.resumed == [""] * (not gone)
 
 
 def test_a_half_trained_run_is_resumed(tmp_path, child):

@@ -14,6 +14,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -26,9 +27,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from simulmt.data.manifest import Manifest
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import CONFIG, remove_empty
+from simulmt.files.run_directory import CONFIG, MANIFEST, remove_empty
 from simulmt.programs.cli import COMMAND
 from simulmt.programs.outcome import (
     CONFIG_DIR,
@@ -42,9 +44,10 @@ from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from simulmt.system.console import say
+from simulmt.system.disk import read_record
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, failure
 from simulmt.system.lock import BusyError
-from simulmt.training.resume import LOCKED, alone_in, read_state
+from simulmt.training.resume import LOCKED, RunState, alone_in, read_state
 from simulmt.training.run_name import run_name
 
 
@@ -146,6 +149,8 @@ def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     config, options = run.config.plain, run.config.sweep
     state = read_state(folder, config)
+    if state.kind != "new" and (changed := _changed_text(run, folder)):
+        state = RunState("new", f"the text changed: {', '.join(changed)}")
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []
@@ -163,6 +168,17 @@ def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
         if status == 0:
             return Outcome("failed", "; ".join([*reasons, "ended without test scores"]), tries)
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
+
+
+def _changed_text(run: RunSpec, folder: Path) -> list[str]:
+    """Return the splits whose text is known to have changed since the run in a directory began."""
+    if not {"root", "path"} & run.data.reader.keys():
+        return []  # the text is generated
+    with suppress(UserError):  # text that is gone is no reason to train again
+        then = read_record(folder / MANIFEST, Manifest).splits.items()
+        now = run.data.read(cache=run.config.cache).splits
+        return [n for n, x in then if now[n].sha256 != (x.source_sha256, x.target_sha256)]
+    return []
 
 
 def _begun_at(folder: Path) -> int:
