@@ -45,7 +45,6 @@ SIZES = [Size("transformer", 2000, 4000), Size("transformer_base", 400, 32000)]
 BASELINE = "wait-k"
 CONTESTANTS = {
     "soft, unidirectional": ["mechanism=soft", "model.encoder=causal"],
-    "soft, bidirectional": ["mechanism=soft"],
     BASELINE: [],
     "wait-k + AEL": ["model.average_embedding=true"],
     "wait-k + teacher": ["teacher=joint"],

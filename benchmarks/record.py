@@ -66,6 +66,8 @@ def every_run(tree: Path) -> dict[str, list[str]]:
         if learned and path.stem.startswith("mma"):
             weights.append("lambda_var=0.05")
         for model, sizes in MODELS.items():
+            if path.stem == "hmt" and model != "transformer":
+                continue
             runs[f"{model}-{path.stem}"] = [
                 f"mechanism={path.stem}", f"model={model}", *sizes, *weights,
             ]  # fmt: skip

@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--output", type=Path, help="default: results, if all are measured")
     parser.add_argument("--only", nargs="+", choices=SUBJECTS, default=[*SUBJECTS], metavar="NAME")
     given = parser.parse_args()
     began, load = time.perf_counter(), f"{os.getloadavg()[0]:.1f}"
@@ -106,7 +106,8 @@ def main() -> None:
         results += SUBJECTS[name](given.repeats)
     show(results)
     about = circumstances(time.perf_counter() - began) | {"load before": load}
-    write(results, about, given.output)
+    if given.output or [*given.only] == [*SUBJECTS]:
+        write(results, about, given.output or ROOT / "benchmarks" / "results")
 
 
 if __name__ == "__main__":

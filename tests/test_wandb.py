@@ -1,4 +1,4 @@
-"""Weights & Biases, offline: what a run shows there, the dashboard, the commands of the sweep."""
+"""Weights & Biases, offline: what a run shows there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from simulmt.programs.plain import plain
 from simulmt.programs.targets import make_target
 from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import WeightsAndBiases, wandb_name
-from small_runs import ROOT, SMALL, configuration
-
-HOME = ROOT / "experiments" / "wandb"
+from small_runs import SMALL, configuration
 
 
 @pytest.fixture(scope="module")

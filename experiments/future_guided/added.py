@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
-    trained = {run.stem: checkpoint.load(run) for run in given.runs}
+    trained = {run.name.removesuffix(".ckpt"): checkpoint.load(run) for run in given.runs}
     first = next(iter(trained.values()))
     encoded = EncodedSplit.encode(first.own_split("test", None), first.subwords)
     models = {"start": at_start(first, checkpoint.load(given.base))}

@@ -46,7 +46,9 @@ def main() -> None:
     taught = states(teacher, encoded)
     order = torch.randperm(len(taught), generator=torch.Generator().manual_seed(1))
     found = {"unrelated": taught[order]}
-    found |= {run.stem: states(checkpoint.load(run), encoded) for run in given.runs}
+    found |= {
+        run.name.removesuffix(".ckpt"): states(checkpoint.load(run), encoded) for run in given.runs
+    }
     rows = [
         {"encoder": name, "distance": (own - taught).square().sum(1).mean().item()}
         for name, own in found.items()

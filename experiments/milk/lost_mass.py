@@ -2,7 +2,8 @@
 
 python experiments/milk/lost_mass.py RUN [RUN ...] --to FILE.csv
 
-Each model is given the references of its test set, with the noise of its training and without it.
+Each model is given the references of its test set, with noise and dropout as in its training, and
+without them.
 A row has the mean lost mass of a target token, 1 minus the sum of its expected alignment (eq. 8 of
 Raffel et al. 2017), and the same of the last tenth of each sentence.
 """
@@ -23,12 +24,9 @@ from simulmt.system.disk import write_rows
 
 @torch.inference_mode()
 def lost_mass(run: Path, noise: bool) -> dict[str, object]:
-    """Return the row of a run; dropout stays off."""
+    """Return the row of a run."""
     trained = checkpoint.load(run)
-    model, split = trained.build(), trained.own_split("test", None)
-    if noise:
-        for part in model.modules():
-            part.training = not isinstance(part, torch.nn.Dropout)
+    model, split = trained.build().train(noise), trained.own_split("test", None)
     torch.manual_seed(1)
     encoded, total, late = EncodedSplit.encode(split, trained.subwords), [], []
     for rows in watch(ordered_batches(encoded.lengths, 4 * trained.setup.batch_tokens), run.name):

@@ -23,10 +23,10 @@ from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.files.instances import read_lists
 from simulmt.saved import checkpoint
+from simulmt.system.disk import write_rows
 
 OTHER_SEED, OTHERS = 77, 200_000
 Beginning: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-COLUMNS = ("model", "epsilon", "equal", "early", "late", "equal_without_full_stops", "DAL")
 
 
 def compared(split: Split, lists: Path) -> dict[str, float]:
@@ -93,10 +93,7 @@ def main() -> None:
             print("  ".join(f"{key} {value}" for key, value in row.items()))
             print(f"  {sure} of {seen} early words are certain")
             rows.append({key: str(value) for key, value in row.items()})
-    with given.to.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(rows, given.to)
 
 
 if __name__ == "__main__":

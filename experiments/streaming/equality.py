@@ -11,7 +11,6 @@ float64, so that rounding never decides between two words. The exit status is 1 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.parts import builders
 from simulmt.parts.builders import build_mechanism
+from simulmt.system.disk import write_rows
 
 MODELS = ("transformer", "rnmt_plus", "luong")
 LONG = 200  # words of the longest sentence
@@ -121,13 +121,11 @@ def write_files(results: Results, folder: Path) -> None:
     """Write `equality.md`, the table, and `equality.csv`, which also counts words held back."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "equality.md").write_text(table(results), encoding="utf-8")
-    with (folder / "equality.csv").open("w", encoding="utf-8", newline="") as file:
-        names = ["mechanism", "model", "weights"]
-        writer = csv.DictWriter(file, [*names, *asdict(Counts())], lineterminator="\n")
-        writer.writeheader()
-        for cell, counts in results.items():
-            place = (cell.mechanism, cell.model, cell.weights)
-            writer.writerow(dict(zip(names, place, strict=True)) | asdict(counts))
+    rows = [
+        {"mechanism": x.mechanism, "model": x.model, "weights": x.weights, **asdict(counts)}
+        for x, counts in results.items()
+    ]
+    write_rows(rows, folder / "equality.csv")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -160,8 +158,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--models", type=names, default=MODELS, metavar="A,B", help=f"default {','.join(MODELS)}")
     add("--mechanisms", type=names, metavar="A,B", help="default all that stream")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
-    folder = Path(__file__).parent
-    add("--output", type=Path, default=folder, metavar="DIR", help="default beside this file")
+    place = Path("runs/equality")
+    add("--output", type=Path, default=place, metavar="DIR", help="default %(default)s")
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,6 @@
 """The dashboard of a project's runs in W&B, as code.
 
     python experiments/wandb/dashboard.py ENTITY PROJECT     # needs wandb login
-    python experiments/wandb/dashboard.py ENTITY PROJECT --dry-run
 
 This creates a workspace: quality over latency with a point for each run, training curves,
 translations, and paths of reads and writes. A second run creates another workspace of the same
@@ -11,7 +10,6 @@ name.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 import wandb_workspaces.reports.v2 as panels
@@ -88,20 +86,15 @@ def dashboard(entity: str, project: str) -> workspaces.Workspace:
 
 
 def main() -> int:
-    """Save the workspace, or print what would be saved."""
+    """Save the workspace."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("entity", help="user or team")
     parser.add_argument("project", help="the logger.project of the runs")
-    parser.add_argument("--dry-run", action="store_true", help="print it as JSON; no network")
     options = parser.parse_args()
-    built = dashboard(options.entity, options.project)
-    if options.dry_run:
-        print(json.dumps(built._to_model().model_dump(mode="json"), indent=2))
-        return 0
     try:
-        print(built.save().url)
+        print(dashboard(options.entity, options.project).save().url)
     except Exception as error:  # whatever the service or the network has to say
-        print(f"error: not saved ({error}); wandb login first, or --dry-run", file=sys.stderr)
+        print(f"error: not saved ({error}); wandb login first", file=sys.stderr)
         return 1
     return 0
 
