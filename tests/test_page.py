@@ -16,7 +16,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from made_up import make_decoded_run, make_instances
+from reported import QUICK
 from serving import LIMITS, Running, running, words_of
+from simulmt.analysis.report import report
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.serve import panes, sessions
 from simulmt.serve.messages import PaneStep, Setting, Written
@@ -122,6 +125,19 @@ def test_words_go_when_a_space_follows_and_the_translation_comes_word_by_word(pa
     page.keyboard.press("Enter")
     wait_for(page, lambda: translation(page) == expected(at, TEXT))
     assert source(page) == TEXT.split("\n")[:-1]
+    expect(page.locator(".behind")).to_have_text("0")
+
+
+def test_runs_of_a_report_are_sorted_by_their_numbers(page, tmp_path):
+    for late, weight in enumerate((0.1, 0.05, 0.2, 0.15)):
+        options = {"lambda": weight}
+        make_decoded_run(tmp_path / f"{late}", "mma_il", options, make_instances(0.1, late))
+    report({"runs": tmp_path, **QUICK, "to": tmp_path / "to"})
+    page.goto(f"file://{tmp_path / 'to' / 'report.html'}")
+    table = page.locator("table.sortable").first
+    table.locator("button", has_text="run").first.click()
+    names = [name.strip() for name in table.locator("tbody th").all_text_contents()]
+    assert [name.split("lambda=")[1] for name in names] == ["0.05", "0.1", "0.15", "0.2"]
 
 
 def test_an_empty_page_says_what_it_translates_and_what_to_do(page, at):
@@ -329,6 +345,25 @@ def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
     final = {"model": 0, "policy": "retranslation", "options": {}, "dials": {"k": 9}}
     wait_for(page, lambda: translation(page)[-1:] == expected(at, "der Mann schläft .\n", final))
     wait_for(page, lambda: page.locator(".translation del").count() == 0)
+
+
+def test_a_choice_does_not_wait_for_the_end_of_a_pasted_text(page, run):
+    with running([run], limits=replace(LIMITS, waiting=4)) as at:
+        opened(page, at)
+        page.evaluate(
+            """text => {
+          const data = new DataTransfer(), field = document.getElementById("word");
+          data.setData("text", text);
+          field.dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, cancelable: true}));
+        }""",
+            "wir gehen .\n" * 300,
+        )
+        page.fill("input[name='dials.k']", "9")
+        page.keyboard.press("Tab")
+        expect(page.locator(".pane.changing")).to_have_count(1)
+        expect(page.locator(".pane.changing")).to_have_count(0)
+        assert page.locator("#waiting").is_visible()
+        page.click("#drop")
 
 
 def test_a_choice_that_is_refused_leaves_the_panes_as_they_were(page, run):

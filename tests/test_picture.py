@@ -14,6 +14,7 @@ from simulmt.analysis.figures import panels
 from simulmt.analysis.figures.heads import HEADS, KINDS, MOST, write_picture
 from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
+from simulmt.system.console import warn
 
 
 def made(source, target, layers=1, heads=1, stops=True, line=1) -> Trace:
@@ -66,6 +67,7 @@ def test_letters_are_from_the_first_font_that_has_them(tmp_path, monkeypatch, ca
 
 
 def test_letters_that_no_font_has_are_named_once(tmp_path, monkeypatch, capsys):
+    warn.cache_clear()  # whatever came before
     monkeypatch.setattr(panels, "_FONTS", ["DejaVu Sans"])
     for name in "ab":
         write_picture([made(["▁你好"], ["▁hello"])], tmp_path / f"{name}.png")

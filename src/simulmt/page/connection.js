@@ -69,9 +69,7 @@ export class Connection {
       this.waiting--;
     }
     if (!ended) return;
-    this.waits = 250;
-    while (this.words > 0 && this.sent.length) this.words -= isWord(this.sent.shift());
-    this.words = 0;
+    this.settle(this.words);
     if (!word && ended === "end") while (this.sent.length && this.sent.shift().type !== "end");
   }
 
@@ -84,7 +82,8 @@ export class Connection {
   say(message) {  // in order, and not more words at once than may wait
     if (message.type === "end" && this.last === "end") return;
     this.last = message.type;
-    this.queue.push(message);
+    if (message.type === "panes") this.queue = [message, ...this.queue.filter(({type}) => type !== "panes")];  // at once
+    else this.queue.push(message);
     this.waiting += isWord(message);
     if (!this.socket && !this.trying) this.open();
     this.flow();

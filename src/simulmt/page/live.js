@@ -10,6 +10,7 @@ const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
 let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], current = 0, settled = 0, stream = false, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
+let passing = false;  // whether the notice is about the open sentence
 let characters = false;  // whether each is a source word
 const record = new Record(), source = new Source($("source"));
 
@@ -52,7 +53,8 @@ const connection = new Connection({
     const text = on ? "connected" : reason ? `ended (${reason}); ${then}` : `not connected, ${then}`;
     if ($("connection").textContent !== text) $("connection").textContent = text;
     $("connection").classList.toggle("on", on);
-    if (!on && !reason) tell("The server does not answer. What you type is kept, and translated once it is back.");
+    const why = models.length ? "What you type is kept, and translated once it is back." : "Or it refuses this page: its log says why.";
+    if (!on && !reason) tell(`The server does not answer. ${why}`);
   },
 });
 
@@ -99,7 +101,8 @@ function count() {  // the words that wait
   $("drop").hidden = connection.ready && connection.waiting <= connection.outstanding;  // all are sent
 }
 
-function tell(text) {
+function tell(text, ofSentence = false) {
+  passing = ofSentence;
   if ($("notice").textContent === text) return;  // or else it would be read out again
   $("notice").textContent = text;
   $("notice").hidden = !text;
@@ -201,6 +204,7 @@ function refuse(text) {  // the server rejected a choice: ask for the one in for
 function step(message) {
   if (message.sentence !== current) {
     current = message.sentence;
+    if (passing) tell("");
     source.begin();
     for (const own of inForce) own.sentence();
     record.begin(inForce.map(({used}) => used), [source.gap, ...inForce.map(({gap}) => gap)]);
@@ -218,9 +222,9 @@ function step(message) {
   settled = message.ended ? 0 : Math.min(...inForce.map(({begun}) => begun));
   if (message.ended) current = 0;
   else connection.settle(settled - before);
-  if (message.ended === "long") tell("The sentence has reached the maximum length and was ended here.");
+  if (message.ended === "long") tell("The sentence has reached the maximum length and was ended here.", true);
   const failed = inForce.filter((own, i) => message.panes[i].failed).map(({decider}) => decider);
-  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. ${stream ? "Its sentence ends here; the next word begins a new one" : "The rest of the sentence is skipped"}.`);
+  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. ${stream ? "Its sentence ends here; the next word begins a new one" : "The rest of the sentence is skipped"}.`, true);
 }
 
 // input to the server

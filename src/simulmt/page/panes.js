@@ -226,7 +226,7 @@ export class Pane {
     this.path.open(!ended);
     this.path.show(this.path.columns.length, this.path.rows.length, ...before);
     this.path.follow();
-    this.figure("behind", Math.max(0, read - this.begun - this.words.length));
+    this.figure("behind", ended ? 0 : Math.max(0, read - this.begun - this.words.length));
     this.figure("lag", lag === null ? "–" : lag.toFixed(2));
     this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
     this.figure("erased", this.erased);
@@ -241,6 +241,8 @@ export class Pane {
     this.inForce = setting;
     if (settled) this.node.classList.remove("changing");
     this.node.querySelector(".of-erasure").hidden = !this.revises;
+    const [source, target] = this.models[setting.model].characters;
+    this.node.querySelector(".of-lead").hidden = source !== target;  // words and characters
   }
 
   takeBack(kept) {

@@ -26,7 +26,8 @@ function choose(number) {
   $("heads").selectedIndex = Math.min(before < 0 ? start : before, $("heads").length - 1);
   const eos = sentence.gap ? sentence.source.at(-1) : " " + sentence.source.at(-1);
   words($("source"), [...sentence.source.slice(0, -1), eos]);
-  words($("written"), sentence.target.length ? sentence.target : ["(nothing was written)"]);
+  words($("written"), sentence.target);
+  if (!sentence.target.length) $("written").textContent = "(nothing was written)";
   $("time").max = sentence.steps.length - 1;
   $("stops").hidden = !sentence.stops.length;
   step = sentence.steps.length - 1;
@@ -131,4 +132,3 @@ sentences.forEach(({line, source, gap}) => {
 });
 $("choice").hidden = sentences.length < 2;
 choose(0);
-if (location.hash === "#play") play();

@@ -75,8 +75,12 @@ export class StreamPane extends Pane {
     this.path.column(word);
   }
 
-  add(words) {
+  reach(words) {  // the end, too, if a head stood there
     if (words.some(({heads}) => heads.some(at => at - this.dropped > this.path.columns.length))) this.path.column("</s>");
+  }
+
+  add(words) {
+    this.reach(words);
     for (const one of words) this.write(one);
   }
 
@@ -99,6 +103,7 @@ export class StreamPane extends Pane {
       this.dropped = place;
       this.path.clear(Math.max(0, this.late - place));
       for (const word of this.source) this.path.column(word);
+      this.reach(this.rows);
       for (const one of this.rows) this.draw(one);
     }
     this.bound = [this.begun, this.rows.length];
