@@ -93,7 +93,6 @@ def test_the_oracle_of_a_run_can_be_replayed(soft: Path) -> None:
     with (soft / "oracle" / "test.csv").open() as file:
         small, large = csv.DictReader(file)
     assert float(small["DAL"]) > float(large["DAL"])
-    assert 0 < float(small["equal"]) < 1
     patient = soft / "oracle" / "test-epsilon0.1.json"
     hasty = read_lists(soft / "oracle" / "test-epsilon100.json")
     assert {delay for one in hasty for delay in one.delays} == {1}, "any prefix is good enough"

@@ -148,8 +148,5 @@ def digest(content: object) -> str:
 
 def digest_of_file(path: Path) -> str:
     """Return the SHA-256 of a file in hex."""
-    state = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            state.update(block)
-    return state.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from simulmt.analysis.summary import print_dropped
 from simulmt.data.batches import ordered_batches
-from simulmt.data.corpus import Split, oracle_delays
+from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
@@ -90,7 +90,7 @@ def _oracle(options: OracleOptions) -> None:
     rows = []
     for epsilon, path, instances in zip(options.epsilon, paths, found, strict=True):
         write_lists(path, instances)
-        rows.append({"epsilon": epsilon, **figures(instances, split)})
+        rows.append({"epsilon": epsilon, **figures(instances)})
         say("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))
     say(f"{len(split):,} sentences; written: {write_rows(rows, folder / f'{name}.csv').parent}")
 
@@ -126,15 +126,7 @@ def stops(
     return found
 
 
-def figures(instances: Sequence[Instance], split: Split) -> dict[str, float]:
-    """Return the latencies in words, and the share of delays that are those of known links."""
+def figures(instances: Sequence[Instance]) -> dict[str, float]:
+    """Return the latencies in words."""
     rows = [UnitDelays(i.delays, i.source_length, i.reference_length) for i in instances]
-    scores = {key: float(each) for key, each in latencies(rows, METRICS).items()}
-    if split.needs is None:
-        return scores
-    pairs = [
-        pair
-        for i in instances
-        for pair in zip(i.delays, oracle_delays(split.needs[i.index]), strict=True)
-    ]
-    return scores | {"equal": sum(own == known for own, known in pairs) / max(len(pairs), 1)}
+    return {key: float(each) for key, each in latencies(rows, METRICS).items()}
