@@ -35,7 +35,7 @@ def test_every_energy_has_noise_of_its_own(name):
 def test_an_energy_of_zero_reads_on():
     """`e > 0` stops; at evens a head reads on to EOS."""
     layer, memory, query = example(zoo.options("milk") | {"energy_bias": 0.0}, heads=1)
-    torch.nn.init.zeros_(layer.schedule.score.query.weight)
+    torch.nn.init.zeros_(layer.eval().schedule.score.query.weight)
     stand = layer.schedule.step(query[:, :1], memory, layer.schedule.initial_position(memory))
     assert stand.position.tolist() == [[7], [7]]
 
