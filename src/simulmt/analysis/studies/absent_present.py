@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import starmap
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ _UNLINKED = "#d5d5d5"
 
 
 def absent_present(
-    run_set: RunSet, *, links: str | None = None, aligner: str | None = None
+    run_set: RunSet, *, links: Path | None = None, aligner: Path | None = None
 ) -> Result:
     """Plot how often a written word is right, by whether its source word had been read.
 

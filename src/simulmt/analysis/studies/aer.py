@@ -1,5 +1,7 @@
 """The alignment error rate of attention, by links made by hand: Luong et al. (2015), table 6."""
 
+from pathlib import Path
+
 from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
@@ -17,7 +19,7 @@ _HEAD: Style = {"color": COLOURS[1], "marker": "|", "markersize": 12}
 _STYLES = {_OF_LAYER: _LAYER, _OF_ALL: _ALL | {"zorder": 4}, _OF_HEAD: _HEAD}
 
 
-def aer(run_set: RunSet, *, links: str | None = None) -> Result:
+def aer(run_set: RunSet, *, links: Path | None = None) -> Result:
     """Plot the alignment error rate of each run's attention while the run writes the references.
 
     Args:

@@ -5,6 +5,7 @@ Zhang and Feng (2022, Dual Paths) and Chen et al. (2021); `simulmt.scoring.faith
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
 from matplotlib.figure import Figure
@@ -34,8 +35,8 @@ _SHOWN = {
 def faithfulness(
     run_set: RunSet,
     *,
-    links: str | None = None,
-    aligner: str | None = None,
+    links: Path | None = None,
+    aligner: Path | None = None,
     strength: Strength = "possible",
     several: Several = "max",
 ) -> Result:

@@ -155,14 +155,14 @@ class Result(NamedTuple):
     rows: Sequence[Row]
 
 
-def gold_links(split: Split, file: str | None) -> list[Gold] | None:
+def gold_links(split: Split, file: Path | None) -> list[Gold] | None:
     """Return the word alignments of a file, or else those of the data; None if there are none.
 
     Raises:
         UserError: the links of the file are not of this split.
     """
     if file is not None:
-        return read_links(Path(file).expanduser(), split.sources, split.targets)
+        return read_links(file, split.sources, split.targets)
     return None if split.links is None else [known_links(links) for links in split.links]
 
 

@@ -28,8 +28,8 @@ class WordLinks(NamedTuple):
 
 def word_links(
     run_set: RunSet,
-    file: str | None,
-    aligner: str | None,
+    file: Path | None,
+    aligner: Path | None,
     strength: Strength = "possible",
 ) -> WordLinks:
     """Return the links of the references and of the outputs of several runs.
@@ -61,7 +61,7 @@ def word_links(
     written = [(i.source, i.prediction) for instances in decoded for i in instances]
     pairs = [*dict.fromkeys(references + written)]  # equal sentences share their links
     if aligner:
-        links = run_set.link(Path(aligner), pairs)
+        links = run_set.link(aligner, pairs)
     else:
         sources, targets = zip(*pairs, strict=True)
         train = run_set.data.splits["train"]
@@ -69,7 +69,7 @@ def word_links(
         links = align_text(*texts, wanted=len(pairs))
     of = dict(zip(pairs, links, strict=True))
     outputs = [[(i, of[i.source, i.prediction]) for i in each] for each in decoded]
-    origin = Path(aligner).resolve().name if aligner else ALIGNER
+    origin = aligner.resolve().name if aligner else ALIGNER
     return WordLinks(origin, [of[pair] for pair in references], outputs)
 
 
