@@ -136,7 +136,7 @@ def test_a_state_that_no_checkpoint_can_hold_ends_at_the_first_one(tmp_path, cac
 def test_a_logger_by_target_gets_the_metrics(tmp_path, cache, monkeypatch):
     seen = []
     monkeypatch.setattr(CSVLogger, "log_metrics", lambda _, metrics, step: seen.append({*metrics}))
-    target = "{_target_:pytorch_lightning.loggers.CSVLogger,save_dir:x}"
+    target = f"{{_target_:pytorch_lightning.loggers.CSVLogger,save_dir:'{tmp_path}'}}"
     run(tmp_path, cache, "~logger", f"+logger={target}")
     assert {"train/loss", "valid/BLEU", "test/BLEU"} <= set.union(*seen)
 

@@ -422,8 +422,10 @@ def test_what_is_dropped_without_a_connection_is_not_read(browser, run, monkeypa
         opened(page, before)
         page.type("#word", "der Mann ")
         wait_for(page, lambda: source(page) == ["der Mann"])
-        patch.setattr(sessions.Session, "receive", lambda *_: None)
+        lost = []
+        patch.setattr(sessions.Session, "receive", lambda _, text: lost.append(text))
         page.type("#word", "schläft .\nwir ")
+        wait_for(page, lambda: len(lost) == 4)  # three words and an end, before they can be read
     expect(page.locator("#waiting")).to_contain_text("words waiting: 3")
     page.click("#drop")
     expect(page.locator("#waiting")).to_be_hidden()
