@@ -17,6 +17,7 @@ from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.words import ends_of_words
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
+from simulmt.decoding.drafting import Drafter
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.overruled import overruled
@@ -169,11 +170,17 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
 
 def drafts(made, state, last: int, sentence: Sentence, read: Read, layer: int):
     """A whole greedy draft, and the states before each of its subwords."""
-    found, states = list[Subword](), [state]
+    found, states, mechanism = list[Subword](), [state], made.mechanism
+    by_word = mechanism.writes_words and not mechanism.offline
     while len(sentence.written.tokens) + len(found) < read.subwords + 4:
-        step = made.step(torch.tensor([[last, *(one.token for one in found)][-1]]), state)
+        token = torch.tensor([[last, *(one.token for one in found)][-1]])
+        step = made.step(token, state, torch.tensor([not found]) if by_word else None)
+        begins = not found and (sentence.written.tokens or by_word)
+        if found and by_word:
+            begins = bool(made.begins[likeliest(step.logits, made.vocabulary)])
+            step = made.step(token, state, torch.tensor([begins]))
         logits = step.logits.clone()
-        if sentence.written.tokens and not found:
+        if begins:
             logits[:, ~made.begins] = -torch.inf
         (token,) = likeliest(logits, made.vocabulary).tolist()
         if token == made.vocabulary.eos:
@@ -215,6 +222,22 @@ def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: st
         if early and late and seed > 0:
             return
     pytest.fail("nothing was written before the end" if not early else "all was written before")
+
+
+@torch.inference_mode()
+def test_a_draft_by_words_sees_all_that_is_read() -> None:
+    """Also after a word of two subwords that was written earlier."""
+    made = zoo.model(zoo.MECHANISMS["wait_k-words"] | {"k": LONGEST}, 0)
+    source, mask = zoo.sentences(1, 9, 0)
+    *_, read = made.word_ends(source, mask)[0].nonzero()[:-1, 0].tolist()
+    tokens = [made.begins.nonzero()[-1].item(), (~made.begins).nonzero()[-1].item()]
+    sentence = Sentence(chosen := AlignAtt(f=0))
+    for token in tokens:
+        sentence.written.write(token, 1, [1])
+    sentence.words.append((*tokens,))
+    state, now = made.start(made.encode(source, mask)), Read(4, read + 1, ended=False)
+    (draft,) = Drafter(made, chosen)(state, [sentence], [now])
+    assert {place for one in draft.subwords for place in one.positions} == {read + 1}
 
 
 PATIENT = [

@@ -140,6 +140,31 @@ def test_other_settings_do_not_choose_among_the_checkpoints_of_a_folder(finished
     assert (folder / "test_scores.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["trainer.max_updates=9", "seed=2"], "cannot resume within an epoch"),
+        (["trainer.max_updates=9", "data.batch_tokens=500"], "restore the checkpoint's data"),
+        (["trainer.max_updates=3"], "was trained for 6 updates, but trainer.max_updates is 3"),
+    ],
+)
+def test_a_refused_resume_takes_no_scores(options, message, finished, tmp_path, cache):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=message):
+        run(folder, cache, "ckpt_path=last", *options)
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_in_double_precision_resumes_to_the_last_digit(tmp_path, cache):
+    whole, halves, double = tmp_path / "whole", tmp_path / "halves", "trainer.precision=64-true"
+    run(whole, cache, double)
+    run(halves, cache, double, "trainer.max_updates=3")
+    run(halves, cache, double, "ckpt_path=last")
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(halves)[name]), name
+
+
 def test_a_run_goes_on_only_with_the_start_that_it_had(finished, tmp_path, cache):
     folder = shutil.copytree(finished, tmp_path / "copy")
     begun = json.loads((folder / "provenance.json").read_text())

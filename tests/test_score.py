@@ -174,6 +174,7 @@ def test_delays_that_begin_again_are_told(files, capsys):
         ),
         (["log={}/one.log"], r"lacks documents, \['ted.2'\]"),
         (["log={}/ms.log"], "a delay of 'ted.1' is 1000.*give segmentation=FILE"),
+        (["log={}/other.log"], "the text of 'ted.1' has 2 words, and its source= 5: give the text"),
         (["log={}/short.log"], "line 1: .*document 'ted.1' has 2 words .*, 1 delays and 0 times"),
         (["log={}/nan.log"], "line 1: delays.0: .*got nan"),
         (["log={}/none.log"], "cannot be read"),
@@ -183,7 +184,8 @@ def test_delays_that_begin_again_are_told(files, capsys):
 def test_mistakes_end_in_one_line(overrides, message, files):
     one, two = INSTANCES
     late = StreamInstance("ted.1", "x", (1000,))
-    for name, log in {"twice": [one, two, two], "one": [one], "ms": [late, two]}.items():
+    logs = {"twice": [one, two, two], "one": [one], "ms": [late, two]}
+    for name, log in {**logs, "other": [replace(one, text="eins zwei"), two]}.items():
         write_streams(files / f"{name}.log", log)
     for name, delays in {"short": "1", "nan": "NaN, 1"}.items():
         line = f'{{"source": "ted.1", "prediction": "a b", "delays": [{delays}]}}\n'

@@ -255,12 +255,15 @@ def test_documents_corrupt_logs_and_runs_that_were_set_aside_are_left_out(folder
     kept, documents, other = logs(folder)
     (documents.parent / "document_scores.json").write_text("{}")
     other.parent.rename(other.parent.with_name("4@1"))
-    (folder / "runs" / "corrupt").mkdir()
-    (folder / "runs" / "corrupt" / "instances.log").write_text("{}\n")
+    for name, log in {"corrupt": "{}\n", "0 old": kept.read_text(), "empty": ""}.items():
+        (folder / "runs" / name).mkdir()
+        (folder / "runs" / name / "instances.log").write_text(log)
+    (folder / "runs" / "0 old" / "test_scores.json").write_text("{}")
     run(folder)
     assert [*files(folder)] == [kept.parent / "segments" / "overlap.json"]
-    assert "left out: " in (out := capsys.readouterr().out)
+    assert (out := capsys.readouterr().out).count("left out: ") == 3
     assert "corrupt/instances.log, line 1" in out
+    assert "empty/instances.log has no sentence" in out
 
 
 def test_programs_read_characters_as_people_write_them(folder):

@@ -16,6 +16,7 @@ from torch import Tensor
 from simulmt.attention.state import State, select
 from simulmt.decoding.beam import search_from
 from simulmt.decoding.overruled import overruled
+from simulmt.decoding.own_decision import next_step
 from simulmt.decoding.policy import Draft, Policy, Subword, Word, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
@@ -144,7 +145,7 @@ class Drafter:
         for number in count(first):
             if not offline:
                 state = self._seen(state, self._tensor([row.read_at(number) for row in going]))
-            step = self.model.step(token, state)
+            step = self._step(number, token, state, going)
             found = zip(going, self._predicted(number, step, going), strict=True)
             chosen = [
                 row.next_input(number, subword, self.model.vocabulary) for row, subword in found
@@ -181,6 +182,21 @@ class Drafter:
         """The decoder that sees `read` source tokens and never waits for more."""
         after: State = self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
         return after
+
+    def _step(
+        self, number: int, token: Int[Tensor, "B"], state: State, rows: Sequence[_Row]
+    ) -> DecoderStep:
+        """Step `number` of the model; written words are known, and after them a word begins."""
+        if self.model.mechanism.offline:
+            return self.model.step(token, state)
+        eos = self.model.vocabulary.eos
+        written = [row.sentence.written.tokens for row in rows]
+        length = self._tensor([len(tokens) for tokens in written])
+        known = self._tensor(
+            [tokens[number] if number < len(tokens) else eos for tokens in written]
+        )
+        begins = self.model.begins[known] & (number <= length)
+        return next_step(self.model, token, state, begins, (number < length) & ~begins)
 
     def _predicted(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[Subword]:
         """The next subword of each sentence; after whole words a word begins."""

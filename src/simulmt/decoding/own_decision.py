@@ -23,7 +23,11 @@ class Decision(NamedTuple):
 
 
 def next_step(
-    model: Model, token: Int[Tensor, "B"], state: State, new_word: bool = False
+    model: Model,
+    token: Int[Tensor, "B"],
+    state: State,
+    begins: Bool[Tensor, "B"] | None = None,
+    goes_on: Bool[Tensor, "B"] | None = None,
 ) -> DecoderStep:
     """The model's next target step.
 
@@ -35,15 +39,18 @@ def next_step(
         model: in evaluation mode.
         token: the last one written, or BOS.
         state: the decoder's state before the step.
-        new_word: True if a word is known to begin, since the step has waited for a read.
+        begins: True where a word is known to begin, as after a step that has waited for a read.
+        goes_on: True where the word is known to go on.
     """
     if not model.mechanism.writes_words:
         return model.step(token, state)
-    begins = torch.ones_like(token, dtype=torch.bool) if new_word else token == model.vocabulary.bos
+    bos = token == model.vocabulary.bos
+    begins = bos if begins is None else begins | bos
     if begins.all():
         return _new_word(model, token, state)
     inside = model.step(token, state, torch.zeros_like(begins))
-    begins = begins | model.begins[likeliest(inside.logits, model.vocabulary)]
+    likely = model.begins[likeliest(inside.logits, model.vocabulary)]
+    begins = begins | (likely if goes_on is None else likely & ~goes_on)
     return either(begins, _new_word(model, token, state), inside) if begins.any() else inside
 
 

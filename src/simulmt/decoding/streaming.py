@@ -64,7 +64,8 @@ def take_step(
     """The decoder's next step for each sentence, and what the model decides."""
     device = model.begins.device
     last = [one.tokens[-1] if one.tokens else model.vocabulary.bos for one in written]
-    step = next_step(model, torch.tensor(last, device=device), state, has_read)
+    begins = torch.full((len(last),), has_read, device=device)
+    step = next_step(model, torch.tensor(last, device=device), state, begins)
     counts = torch.tensor([len(one.tokens) for one in written], device=device)
     return step, decide(model, step, counts)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulmt.errors import UserError
+from simulmt.system.console import warn
 from simulmt.system.disk import UNFINISHED, read_json, read_record
 
 MARK = ".simulmt"  # an empty file in each run directory
@@ -144,12 +145,18 @@ def folders_in(folder: Path) -> Iterator[Path]:
     Runs that have made room for another are left out.
     """
     seen = set[str]()
-    for place, below, _ in os.walk(folder, followlinks=True):
+    for place, below, _ in os.walk(folder, onerror=_left_out, followlinks=True):
         new = (real := os.path.realpath(place)) not in seen
         below[:] = sorted(name for name in below if new and not SET_ASIDE.search(name))
         seen.add(real)
         if new:
             yield Path(place)
+
+
+def _left_out(error: OSError) -> None:
+    """Warn of a folder that cannot be read; one that does not exist is its caller's matter."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        warn(f"{error.filename} is left out: {error.strerror}")
 
 
 def has_begun(folder: Path) -> bool:

@@ -6,7 +6,7 @@ Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Tra
 
 with the states z of the last encoder layer and n source tokens. The teacher is trained beside the
 student (`Joint`) or has been trained before (`Pretrained`). Teacher and student share no parameter.
-A saved or exported model holds none of the teacher's.
+Checkpoints hold the teacher's parameters, to resume; a loaded or exported model does not.
 """
 
 from abc import ABC, abstractmethod

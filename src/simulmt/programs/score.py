@@ -159,6 +159,11 @@ def matched(
             why = f"log={log}: the delays of {name!r} are those of {counted}"
             also = "(add source if its words are characters)"
             raise UserError(f"{why}: set characters={remedy} {also}")
+        read = len(words_of(instance.text, writing.source))
+        if unit == "word" and read not in (0, end):
+            counted = writing.of_source()
+            why = f"log={log}: the text of {name!r} has {read} {counted}s, and its source= {end}"
+            raise UserError(f"{why}: give the text that was translated, such as that without marks")
         if unit == "word" and latest > end:
             counted = writing.of_source()
             why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} {counted}s"

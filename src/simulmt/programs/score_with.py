@@ -1,5 +1,7 @@
 """`simulmt score runs=DIR with=NAME`: scores of the decodings of runs by another program."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -46,13 +48,15 @@ def score_with(options: WithOptions) -> None:
     reader = pick(READERS, options.reader or (name if name in READERS else "lines"), "reader")
     signature = f"{name}|model:{options.signature}" + "|negated:yes" * reader.negate
     words = check_command(options.command)
-    usual = next(filter(None, (_writing(path.parent) for path in logs)), WORDS)
+    usual = _usual(logs)
     scored = 0
     for path in logs:
         check_writable(path.parent)
     for path in watch(logs, f"scoring with {name}"):
         try:
             log = read_instances(path, _writing(path.parent) or usual)
+            if not log:
+                raise UserError(f"{path} has no sentence")
         except UserError as error:
             say(f"left out: {error}")
             continue
@@ -71,6 +75,15 @@ def score_with(options: WithOptions) -> None:
     if not scored:
         raise UserError(f"runs={options.runs}: every {files.INSTANCES} was left out")
     say(f"kept beside each log in {files.SEGMENTS}/{name}.json: {signature}")
+
+
+def _usual(logs: Sequence[Path]) -> Writing:
+    """Return what a word is in the first log whose scores say so."""
+    for path in logs:
+        with suppress(UserError):
+            if found := _writing(path.parent):
+                return found
+    return WORDS
 
 
 def _writing(folder: Path) -> Writing | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import shorten
 from types import MappingProxyType
@@ -120,18 +120,23 @@ def _train(
     data.describe()
     say(f"run directory: {folder}")
     module = _module(run, data, start)
-    updates = plan.max_updates
-    step = resume.check_resume(ckpt, config.plain, data.manifest, folder, updates) if ckpt else None
+    batches = TranslationData(data.train, data.encoded["valid"], tokens, config.seed)
+    ranks, step = plan.nodes * plan.devices, None
+    if ckpt:
+        order = batches.order(plan.accumulate, ranks).settings
+        step = resume.check_resume(
+            ckpt, config.plain, data.manifest, folder, plan.max_updates, order
+        )
     valid = data.decoder("valid", 2 * tokens, GREEDY)
     tested = data.decoder("test", 2 * tokens, run.search)
-    batches = TranslationData(data.train, data.encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
-        check_enough(len(data.encoded[name]), plan.nodes * plan.devices, name)
+        check_enough(len(data.encoded[name]), ranks, name)
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
         _describe(folder, run, data, record)
     with open_loggers(extra, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
+        same |= {"manifest": asdict(data.manifest), "file": resume.used_models(config.plain)}
         trainer = make_trainer(plan, folder, valid, loggers, callbacks, same, environment)
         if not (chosen := fit(trainer, module, batches, ckpt)):
             return

@@ -67,7 +67,7 @@ def score_streams(
     """
     chosen = {name: STREAM_CONVENTIONS[name] for name in conventions}
     kinds = {convention.soft for convention in chosen.values()}
-    with moses(language) as tokenize:
+    with moses(language if True in kinds else None) as tokenize:
         segmenters: list[Segmenter] = [
             levenshtein,
             partial(soft, tokenize=tokenize, exact=writing.target),

@@ -170,8 +170,8 @@ def check_same(configurations: Sequence[Mapping[str, object]]) -> None:
     if differing:
         raise UserError(
             "the processes of this run have different configurations: they differ in "
-            f"{', '.join(differing)}. Start all of them with the same command, and do not edit "
-            "conf/ while a run starts"
+            f"{', '.join(differing)}. Start all of them with the same command, text and models, "
+            "and do not edit conf/ while a run starts"
         )
 
 

@@ -1,7 +1,7 @@
 """The LightningDataModule: batches for training and validation; training resumes mid-epoch."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -67,15 +67,23 @@ class TrainLoader:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Make the next iteration resume at `state`; UserError if the settings differ."""
-        settings = self._batches.settings
-        if (there := {name: state.get(name) for name in settings}) != settings:
-            raise UserError(
-                f"cannot resume within an epoch: the checkpoint has {there}, this run has "
-                f"{settings}; restore the checkpoint's data, data.batch_tokens, seed and number of "
-                "processes, or start from its weights with init_from"
-            )
+        check_order(state, self._batches.settings)
         self._epoch, self._first = state["epoch"], state["position"]
         self._trained = self._first
+
+
+def check_order(state: Mapping[str, int], settings: Mapping[str, int]) -> None:
+    """Reject a saved state of `TrainLoader` whose batches are others than those of `settings`.
+
+    Raises:
+        UserError: they are.
+    """
+    if (there := {name: state.get(name) for name in settings}) != settings:
+        raise UserError(
+            f"cannot resume within an epoch: the checkpoint has {there}, this run has "
+            f"{settings}; restore the checkpoint's data, data.batch_tokens, seed and number of "
+            "processes, or start from its weights with init_from"
+        )
 
 
 def made_ahead(
@@ -125,13 +133,17 @@ class TranslationData(pl.LightningDataModule):
         """Return the batches of this rank."""
         assert self.trainer is not None
         rank, world_size = rank_and_world_size()
-        multiple = self.trainer.accumulate_grad_batches
-        lengths, ranks = self.train.lengths, {"rank": rank, "world_size": world_size}
-        batches = BucketBatches(lengths, self.tokens, seed=self.seed, multiple=multiple, **ranks)
+        batches = self.order(self.trainer.accumulate_grad_batches, world_size, rank)
         if batches.skipped:
             limit = f"data.batch_tokens={self.tokens:,} subwords"
             say(f"left out {batches.skipped:,} training pairs with more than {limit}")
         return TrainLoader(self.train, batches, self._pinned)
+
+    def order(self, multiple: int, world_size: int, rank: int = 0) -> BucketBatches:
+        """Return the training batches of a rank; arguments as of `BucketBatches`."""
+        ranks = {"rank": rank, "world_size": world_size}
+        lengths = self.train.lengths
+        return BucketBatches(lengths, self.tokens, seed=self.seed, multiple=multiple, **ranks)
 
     def val_dataloader(self) -> ValidLoader:
         """Return the batches of this rank; over all ranks every development pair comes once."""

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +19,7 @@ from simulmt.saved.checkpoint import read_checkpoint, weights_file
 from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
 from simulmt.system.lock import alone, lock_of
+from simulmt.training.datamodule import check_order
 
 LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
@@ -137,12 +138,17 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
 
 
 def check_resume(
-    path: Path, config: Config, described: Manifest, folder: Path, updates: int
+    path: Path,
+    config: Config,
+    described: Manifest,
+    folder: Path,
+    updates: int,
+    order: Mapping[str, int],
 ) -> int:
-    """Reject a resume with other data, or with other options of `_THE_SAME`.
+    """Reject a resume with other data or batches, or with other options of `_THE_SAME`.
 
-    A checkpoint without updates left is rejected, too, unless it is the run's own: then the run is
-    only tested again.
+    A checkpoint without updates left is rejected, too, unless it is the run's own, of its last
+    update: then the run is only tested again.
 
     Args:
         path: the checkpoint.
@@ -150,6 +156,7 @@ def check_resume(
         described: the manifest of the run's data.
         folder: the run directory.
         updates: those that the run makes in all.
+        order: the settings of its training batches.
 
     Returns:
         The update at which the run resumes.
@@ -180,8 +187,9 @@ def check_resume(
             f"ckpt_path={path} holds only weights, so training cannot resume from it; give "
             "last.ckpt, or start from its weights with init_from"
         )
+    check_order(checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0], order)
     step = int(checkpoint["global_step"])
-    if step >= updates and not is_own(path, folder):
+    if step > updates or (step == updates and not is_own(path, folder)):
         raise UserError(
             f"ckpt_path={path} was trained for {step:,} updates, but trainer.max_updates is "
             f"{updates:,}: increase trainer.max_updates, or score the checkpoint with "

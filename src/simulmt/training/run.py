@@ -105,6 +105,7 @@ def fit(
         UserError: a loss, a gradient or a parameter is no longer finite.
     """
     average, folder = module.plan.average, Path(trainer.default_root_dir)
+    trainer.precision_plugin.convert_module(module)  # before a checkpoint is loaded into it
     trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     if not (folder / BEST).is_file():
         print_line("no validation has written a checkpoint, so there are no test scores")

@@ -164,7 +164,9 @@ class Run:
         row["signature"] = paper["word"]["BLEU"].signature.removeprefix("BLEU|")
         row["init_sha256"] = self.provenance and self.provenance.init_sha256
         row["policy"] = self.policy.get("name")
-        row["decoding"] = " ".join(f"{name}={x:g}" for name, x in self._of_decoding.items())
+        words = [f"{name}={x:g}" for name, x in self._of_decoding.items()]
+        words += [f"{k}={x}" for k, x in self.policy.items() if isinstance(x, str) and k != "name"]
+        row["decoding"] = " ".join(words)
         return row
 
     def cost(self) -> Row:
