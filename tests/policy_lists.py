@@ -60,7 +60,7 @@ WAITS: dict[str, Callable[[Any, Now, int, Said], bool]] = {
     "ed_att": lambda o, now, t, one: newest(one.attention[o.layer - 1], o.last) >= o.a,
     "confidence": lambda o, now, t, one: now.words < 2 or (one.begins and one.confidence < o.gamma),
     "newest_token": lambda o, now, t, one: one.begins and one.confidence < o.threshold,
-    "from_file": lambda o, now, t, one: t > len(o.reads) or now.words < o.reads[t - 1],
+    "from_file": lambda o, now, t, one: t > len(o.reads) or now.subwords < o.reads[t - 1],
 }
 """True if a policy with options o waits at a subword of the t-th target word."""
 

@@ -171,6 +171,9 @@ def test_subwords_become_words():
     # rounding to float32
     np.testing.assert_allclose(merged, [[0.45, 0.35, 0.2], [0.2, 0.2, 0.6]], atol=1e-7)
     assert strongest(merged) == links("0-0")  # EOS is no word
+    gap = word_weights(weights, WordMap([1, 1, 3, 4]), WordMap([1, 1, 2]))  # a word without any
+    np.testing.assert_array_equal(gap[:, 1], 0)
+    np.testing.assert_allclose(gap[:, [0, 2, 3]], merged, atol=1e-7)
     assert strongest(np.zeros((2, 3))) == strongest(np.zeros((0, 3))) == frozenset()
     assert stops(
         np.array([1, 2, 4, 3, 0]), WordMap([1, 1, 2, 3]), WordMap([1, 1, 2, 3, 4])

@@ -102,7 +102,7 @@ def test_models_that_share_weights_share_rounded_ones():
 
 
 @needs_vnni
-def test_layers_that_decide_keep_their_weights():
+def test_small_layers_keep_their_weights():
     model = zoo.model(zoo.options("itst"), 1).float()
     round_weights(model)
     linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]

@@ -20,6 +20,7 @@ from simulmt.decoding.policies.from_file import Replay
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.recorded import read_recorded
 from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 
@@ -40,9 +41,14 @@ def log_of(made: Model, source: torch.Tensor, written: Hypothesis) -> Replay:
     begins = made.begins[torch.tensor(written.tokens, dtype=torch.long)].tolist()
     ends = [n for n in range(len(begins)) if n + 1 == len(begins) or begins[n + 1]]
     raw = [written.delays[end] for end in ends]
-    counts = [next(read.words for read in reads if read.subwords >= delay) for delay in raw]
+    counts = [next(read.subwords for read in reads if read.subwords >= delay) for delay in raw]
     early = sum(delay < len(source) for delay in raw)
     return Replay(tuple(counts[:early]))
+
+
+def words_alone(text: str) -> WordMap:
+    """Each word is a subword."""
+    return WordMap.of_lengths(1 for _ in text.split())
 
 
 FAST = {
@@ -155,7 +161,9 @@ def test_three_forms_of_a_sentence_are_one(tmp_path: Path, name: str) -> None:
     found = read_recorded(written(tmp_path / name, forms, end))
     assert {(one.source, one.target, one.reads) for one in found} == {("x y", "a b", (1, 2))}
     policy = FromFile(tmp_path / name)
-    assert policy.on(["x  y"] * 3) == [Replay((1,))] * 3, "the second word waits for the end"
+    assert policy.on(["x  y"] * 3, words_alone) == [Replay((1,))] * 3, (
+        "the second word waits for the end"
+    )
 
 
 def test_what_an_own_log_adds(tmp_path: Path) -> None:
@@ -163,19 +171,26 @@ def test_what_an_own_log_adds(tmp_path: Path) -> None:
     line = {"source": "x y", "prediction": "a b c", "delays": [1, 2, 2], "index": 0}
     own = line | {"subword_delays": [1, 2, 4, 5], "before_end": 2}
     path = written(tmp_path / "log", [own])
-    assert FromFile(path).on(["x y"]) == [Replay((1, 2))]
-    assert FromFile(path, "subword").on(["x y"]) == [Replay((), (1, 2, 4, 5))]
+    assert FromFile(path).on(["x y"], words_alone) == [Replay((1, 2))]
+    assert FromFile(path, "subword").on(["x y"], words_alone) == [Replay((), (1, 2, 4, 5))]
     assert not FromFile(path, "subword").beams
     assert FromFile(path).beams
     written(path, [line])
     with pytest.raises(UserError, match=r"sentence 1 has no subword_delays: .*unit=word"):
-        FromFile(path, "subword").on(["x y"])
+        FromFile(path, "subword").on(["x y"], words_alone)
+
+
+def test_a_word_is_read_with_all_its_subwords(tmp_path: Path) -> None:
+    """A model may take one word for several, or for none."""
+    line = {"source": "x y z", "prediction": "a b c", "delays": [1, 2, 3], "before_end": 3}
+    policy = FromFile(written(tmp_path / "log", [line]))
+    assert policy.on(["x y z"], lambda _: WordMap([1, 1, 3])) == [Replay((2, 2, 3))]
 
 
 def test_a_log_has_characters_unspaced(tmp_path: Path) -> None:
     """A text whose words are characters is spaced out once it is read; a log has it as written."""
     path = written(tmp_path / "log", [{"source": "你好吗", "prediction": "a b", "delays": [1, 3]}])
-    assert FromFile(path).on(["你 好 吗"]) == [Replay((1,))]
+    assert FromFile(path).on(["你 好 吗"], words_alone) == [Replay((1,))]
 
 
 def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -189,13 +204,13 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
         ([line, line | {"policy": [-1]}], r"sentence 2: policy.0: "),
     ):
         with pytest.raises(UserError, match=said) as error:
-            FromFile(written(path, lines)).on(["x y"] * 2)
+            FromFile(written(path, lines)).on(["x y"] * 2, words_alone)
         assert "\n" not in str(error.value)
     path.write_text("BLEU 30.1\n")
     with pytest.raises(UserError, match="Invalid JSON"):
-        FromFile(path).on([])
+        FromFile(path).on([], words_alone)
     with pytest.raises(UserError, match="cannot be read"):
-        FromFile(tmp_path / "absent").on([])
+        FromFile(tmp_path / "absent").on([], words_alone)
     whole = written(tmp_path / "a.json.gz", [line]).read_bytes()
     (tmp_path / "a.json.gz").write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
     with pytest.raises(UserError, match="is corrupt, or not compressed"):

@@ -193,6 +193,11 @@ def test_an_error_of_a_mechanism_names_the_law(monkeypatch):
         hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), MINE)
 
 
+def test_laws_of_no_model_do_not_pass():
+    with pytest.raises(AssertionError, match="no model takes mechanism=catch_up: no models are"):
+        hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), {})
+
+
 def test_a_broken_law_is_told_with_its_size_and_one_that_says_nothing_is_an_error():
     with pytest.raises(AssertionError, match=r"Greatest absolute difference: "):
         hold(Mechanism(Learned(kind=HastyHeads), Lookback()), MINE)

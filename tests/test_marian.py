@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from simulmt.decoding.contextual_stops import prefix_likelihoods
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import WaitK
+from simulmt.decoding.recorded import Recorded
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import Writing, as_written, words_of
@@ -32,6 +34,8 @@ from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import import_model
+from simulmt.programs.oracle import stops
+from simulmt.programs.teacher import stops_of
 from simulmt.saved.marian import folder as marian
 from simulmt.scoring.history_decoder import decode_after
 from simulmt.scoring.split_decoder import SplitDecoder, write_down
@@ -287,6 +291,33 @@ def test_delays_count_the_words_of_the_text(tmp_path):
     assert ids[0] == subwords.vocabulary.opening[0]
     assert [*dict.fromkeys(words)] == [1, 2, 4]
     assert subwords.source_words("") == (0,)
+
+
+def test_a_reference_or_a_source_may_lack_subwords(plain):
+    trained = marian.read(plain)
+    sources, targets = SPLIT.sources, SPLIT.targets
+    split = Split(
+        [f"{sources[0]} \u200b", "\u200b", sources[1]],
+        [f"{targets[0]} \u200b", targets[1], "\u200b"],
+    )
+    (batches,) = stops(trained.build(), split, trained.subwords, [0.1], 1000)
+    found = sorted(batches, key=lambda one: one.index)
+    for one in found:
+        assert len(one.delays) == len(one.reference.split())
+        assert max(one.delays) <= len(one.source.split())
+    assert found[2].delays == (len(sources[1].split()),)
+    recorded = [Recorded(delays=one.delays) for one in found]
+    for one, text in zip(recorded, zip(split.sources, split.targets, strict=True), strict=True):
+        tokens = stops_of("-", trained.subwords, one, *text)
+        assert tokens[-1] == len(trained.subwords.encode_source(text[0])) + 1
+        assert len(tokens) == len(trained.subwords.encode_target(text[1])) + 1
+
+
+def test_a_vocabulary_cut_short_ends_in_one_line(plain, tmp_path):
+    folder = shutil.copytree(plain, tmp_path / "copy")
+    (folder / "vocab.json").write_bytes((folder / "vocab.json").read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"vocab\.json: .*use another copy"):
+        marian.read(folder)
 
 
 def test_a_last_word_without_subwords_has_been_read_with_the_end(tmp_path):

@@ -227,13 +227,18 @@ def test_a_policy_of_a_plugin_that_was_not_named_is_left_out_of_the_page(
     (tmp_path / "one_of_two.py").write_text("")
     (tmp_path / "conf" / "policy").mkdir(parents=True)
     (tmp_path / "conf" / "policy" / "other.yaml").write_text("name: other\nn: 1\n")
+    (tmp_path / "conf" / "policy" / "_shared.yaml").write_text("n: 1\n")
+    (tmp_path / "conf" / "policy" / "long.yaml").write_text("defaults: [wait_k, _self_]\nk: 9\n")
     monkeypatch.syspath_prepend(tmp_path)
     import_module("one_of_two")
     offered = {offer.name for offer in policy_offers(["one_of_two"])}
     assert offered == {offer.name for offer in policy_offers([])}
-    assert "other.yaml is left out: no loaded plugin has a policy other; plugins= loads more" in (
-        capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "other.yaml is left out: no loaded plugin has a policy other; plugins= loads more" in said
     )
+    assert "long.yaml is left out: the page offers policies whose file has a name and all" in said
+    assert "_shared" not in said
 
 
 def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):

@@ -145,6 +145,7 @@ def test_other_settings_do_not_choose_among_the_checkpoints_of_a_folder(finished
     [
         (["trainer.max_updates=9", "seed=2"], "cannot resume within an epoch"),
         (["trainer.max_updates=9", "data.batch_tokens=500"], "restore the checkpoint's data"),
+        (["trainer.max_updates=8", "trainer.validate_every=4"], "no multiple of .*every=4: set it"),
         (["trainer.max_updates=3"], "was trained for 6 updates, but trainer.max_updates is 3"),
     ],
 )

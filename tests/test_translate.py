@@ -99,7 +99,7 @@ def long_text(any_run, tmp_path_factory) -> Path:
     return text
 
 
-def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsys):
+def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsys, monkeypatch):
     asked = [f"checkpoint={any_run}", f"input={long_text}", "block=20"]
     printed, output = say(capsys, *asked), tmp_path / "out.txt"
     lines = printed.count("\n")
@@ -115,9 +115,12 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     other.write_text("der Mann\n")
     with pytest.raises(UserError, match=r"input=.*, not .*input="):
         say(capsys, *asked, f"input={other}", f"output={output}")
+    monkeypatch.chdir(tmp_path)
     for taken in (other, long_text, tmp_path):
         with pytest.raises(UserError, match=f"{taken} was not written by simulmt"):
             say(capsys, *asked, f"output={taken}")
+    with pytest.raises(UserError, match=f"{tmp_path} was not written by simulmt"):
+        say(capsys, *asked, "output=.")
     assert output.read_bytes() == content
     assert other.read_text() == "der Mann\n"
     output.write_bytes(b"mine\n" + content)

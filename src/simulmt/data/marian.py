@@ -6,6 +6,7 @@ from functools import partial
 from itertools import accumulate
 
 import sentencepiece
+from pydantic import TypeAdapter
 
 from simulmt.data.text import normalise
 from simulmt.data.tokenizer import SPACE, UNKNOWN, Tokenizer, beginnings, open_model
@@ -13,6 +14,7 @@ from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import WORDS, Writing
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
+from simulmt.options import parse_json
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
 SPECIAL = "special_ids.json"
@@ -62,7 +64,8 @@ class MarianSubwords(Tokenizer):
     def reference_words(self, text: str) -> WordMap:
         """The words of a reference; SentencePiece may make several characters of one, or none."""
         if not self.writing.target:
-            return super().reference_words(text)
+            found, count = super().reference_words(text), len(normalise(text).split())
+            return WordMap([*found[:-1], count] if found else [])  # the last may have no piece
         (joined,) = self._parts(normalise(text), characters=True)
         pieces = self._of_target.encode(joined, out_type=str)
         _, places = self._of_target.normalize(joined, with_offsets=True)
@@ -76,7 +79,10 @@ def ids_of(content: bytes) -> dict[str, int]:
     Raises:
         UserError: they are not the numbers below their count, each once.
     """
-    ids: dict[str, int] = json.loads(content)
+    try:
+        ids = parse_json(TypeAdapter(dict[str, int]), content)
+    except UserError as error:
+        raise UserError(f"{IDS}: {error}; use another copy") from None
     if sorted(ids.values()) != [*range(len(ids))]:
         raise UserError(f"{IDS} does not number its {len(ids):,} pieces from 0: use another copy")
     return ids

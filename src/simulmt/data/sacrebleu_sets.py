@@ -38,7 +38,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     own, pair, place = name.removeprefix(PREFIX), f"{source}-{target}", Path(utils.SACREBLEU_DIR)
     if pair not in (pairs := utils.get_langpairs_for_testset(own)):
         has = f"it has {', '.join(pairs)}" if pairs else "`sacrebleu --list` shows all test sets"
-        raise UserError(f"sacreBLEU has no {name} {pair}; {has}")
+        files = "or give source=FILE target=FILE"  # a model may name its languages otherwise
+        raise UserError(f"sacreBLEU has no {name} {pair}; {has}, {files}")
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_PATIENCE)  # sacreBLEU itself sets no limit
     try:

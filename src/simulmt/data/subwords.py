@@ -182,11 +182,11 @@ def _trained(sentences: Iterable[str], options: Config) -> bytes:
 
 
 def tokenizer_of(files: Mapping[str, bytes]) -> Tokenizer:
-    """Return the subwords that some files hold; UserError if there are none."""
+    """Return the subwords that some files hold."""
     return (Subwords if SUBWORDS in files else marian.MarianSubwords)(files)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Return the subwords that the files of a folder hold; UserError if there are none."""
+    """Return the subwords that the files of a folder hold."""
     names = marian.FILES if (folder / marian.IDS).exists() else (SUBWORDS,)
     return tokenizer_of({name: (folder / name).read_bytes() for name in names})

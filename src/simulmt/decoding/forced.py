@@ -96,7 +96,9 @@ def word_weights(
         source: the words of the source subwords.
         target: the words of the target subwords.
     """
-    sums = np.add.reduceat(weights.astype(np.float64), [0, *source.ends][:-1], axis=-1)
+    words, starts = np.unique(np.maximum(np.array(source, dtype=int), 1), return_index=True)
+    sums = np.zeros((*weights.shape[:-1], words.max(initial=0)))  # 0 for a word without subwords
+    sums[..., words - 1] = np.add.reduceat(weights.astype(np.float64), starts, axis=-1)
     # one subword may end several words, and the last ones may belong to none
     ends, group = np.unique(np.array(target.ends, dtype=int), return_inverse=True)
     sizes = np.diff(ends, prepend=0).reshape(-1, *[1] * (weights.ndim - 1))

@@ -1,10 +1,12 @@
 """One decoded sentence, with its delays."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from simulmt.decoding.word_map import WordMap
 from simulmt.decoding.writing import WORDS, Writing, unspaced
 
 
@@ -82,6 +84,26 @@ class Instance:
     def reference_length(self) -> int:
         """Number of words of the reference."""
         return len(self.reference.split())
+
+
+def of_reference(
+    index: int, text: str, reference: str, stops: Iterable[int], words: Sequence[int]
+) -> Instance:
+    """Return a reference as if it had been written.
+
+    Args:
+        index: the place of the sentence in its split, from 0.
+        text: the source.
+        reference: what is written.
+        stops: the source subwords, EOS included, read before each word of the reference; words at
+            its end that have no subword may lack theirs, and are written at the end.
+        words: the word of each source subword, without EOS.
+    """
+    count = len(text.split())
+    read = WordMap((*words, count))  # the last words may have no subword
+    delays = tuple(map(read.at, stops))
+    delays += (count,) * (len(reference.split()) - len(delays))
+    return Instance(index, text, reference, reference, delays)
 
 
 def texts_of(instance: Instance) -> tuple[str, str, str]:

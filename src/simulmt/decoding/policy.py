@@ -14,7 +14,7 @@ drafts.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import ClassVar, NamedTuple
@@ -143,8 +143,15 @@ class Policy(ABC):
         """What the policy demands of a model with this mechanism: nothing, unless overridden."""
         return Demands()
 
-    def on(self, sources: Sequence[str]) -> Sequence["Policy"]:
-        """The policy of each sentence of a text; the same one, unless it knows the text."""
+    def on(
+        self, sources: Sequence[str], words: Callable[[str], Sequence[int]]
+    ) -> Sequence["Policy"]:
+        """The policy of each sentence of a text; the same one, unless it knows the text.
+
+        Args:
+            sources: the sentences.
+            words: the word of each subword of a sentence, from 1.
+        """
         return [self] * len(sources)
 
     @property

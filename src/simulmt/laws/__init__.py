@@ -65,15 +65,16 @@ def hold(
     """
     assert isinstance(mechanism, Mechanism), f"hold checks a Mechanism, not {mechanism}"
     with torch.random.fork_rng(devices=[]):
+        why = "no models are given"
         if models is None:
-            models, why = {}, ""
+            models = {}
             for kind, make in (SMALL | VARIANTS).items():
                 try:
                     make(mechanism=mechanism)
                     models[kind] = make
                 except UserError as error:  # the model does not take the mechanism
                     why = str(error)
-            assert models, f"no model takes mechanism={mechanism.name}: {why}"
+        assert models, f"no model takes mechanism={mechanism.name}: {why}"
         for kind, make in models.items():
             for law in LAWS:
                 check(law, Case(mechanism, make, sharpen), kind)

@@ -11,14 +11,14 @@ from simulmt.ops.eight_bit import EightBit
 Precision: TypeAlias = Literal["float32", "int8"]
 """How the weights of a model are kept while it decodes."""
 FEWEST = 16
-"""Layers with fewer outputs, such as those that decide to read, keep their weights."""
+"""Layers with fewer outputs, such as the confidence of SM2 and HMT, keep their weights."""
 
 
 def round_weights(model: nn.Module, rounded: dict[int, EightBit] | None = None) -> None:
     """Round the weights of linear layers and of the output layer, in place.
 
     An embedding keeps its weights, whose rows are looked up, and an LSTM those of its recurrence,
-    which has a separate kernel.
+    which has a separate kernel; torch's LSTM, in `luong`, keeps all.
 
     Args:
         model: in evaluation mode, on a CPU.

@@ -91,7 +91,7 @@ def _evaluate(options: EvaluateOptions, device: torch.device) -> None:
     trained = options.model()
     _check_replay(policy, trained)
     files, split = _text(options, trained)
-    policies = policy.on(split.sources) if policy else [None]
+    policies = policy.on(split.sources, trained.subwords.source_words) if policy else [None]
     model = trained.build(options.dial, policies[0]).to(device)
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = GREEDY if options.streams and not policy else search

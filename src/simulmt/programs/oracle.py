@@ -14,7 +14,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.contextual_stops import prefix_likelihoods
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, of_reference
 from simulmt.decoding.recorded import check_text, read_recorded
 from simulmt.errors import UserError
 from simulmt.files.instances import write_lists
@@ -110,7 +110,7 @@ def stops(
     encoded, device = EncodedSplit.encode(split, subwords), model.begins.device
     sources = [subwords.source_words(text) for text in split.sources]
     targets = [subwords.reference_words(text) for text in split.targets]
-    sizes = encoded.lengths * encoded.lengths.new_tensor([[max(x) + 1] for x in sources])
+    sizes = encoded.lengths * encoded.lengths.new_tensor([[max(x, default=0) + 1] for x in sources])
     found: list[list[Instance]] = [[] for _ in epsilons]
     for rows in watch(ordered_batches(sizes, tokens), "likelihoods of prefixes"):
         batch = encoded.batch(rows)
@@ -121,8 +121,8 @@ def stops(
         for row, one in zip(rows, likely, strict=True):
             text, reference = split.sources[row], split.targets[row]
             for instances, epsilon in zip(found, epsilons, strict=True):
-                delays = tuple(map(sources[row].at, one.stops(epsilon)))
-                instances.append(Instance(row, text, reference, reference, delays))
+                read = one.stops(epsilon)
+                instances.append(of_reference(row, text, reference, read, sources[row]))
     return found
 
 

@@ -146,7 +146,7 @@ def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     """
     loaded = (folder for name, folder in conf_folders(plugins).items() if name in sys.modules)
     folders = [HOME / CONF, *loaded]  # a plugin that failed to load has had a warning
-    paths = [path for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
+    paths = [path for one in folders for path in sorted((one / "policy").glob("[!_]*.yaml"))]
     offers = [_offer(path) for path in paths if "???" not in path.read_text(encoding="utf-8")]
     numbers = (int, float, type(None))
     fit = [one for one in offers if one and all(type(o.value) in numbers for o in one.options)]
@@ -176,6 +176,9 @@ def _offer(path: Path) -> PolicyOffer | None:
     lines = path.read_text(encoding="utf-8").splitlines()
     whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
     values = yaml.safe_load("\n".join(lines))
+    if not isinstance(values, dict) or "name" not in values or "defaults" in values:
+        note(f"{path} is left out: the page offers policies whose file has a name and all options")
+        return None
     name = values.pop("name")
     if (make := POLICIES.get(name)) is None and name != OWN:
         note(f"{path} is left out: no loaded plugin has a policy {name}; plugins= loads more")

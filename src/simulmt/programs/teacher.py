@@ -137,8 +137,8 @@ def stops_of(where: str, subwords: Tokenizer, one: Recorded, source: str, target
         UserError: the reference has a different number of words; the message begins with `where`.
     """
     words, read_words = subwords.reference_words(target), subwords.source_words(source)
-    ends = read_words.ends
-    count = words[-1] if words else 0
+    ends = read_words.ends or [1]
+    count = words[-1] if words else len(one.reads)  # a reference may have no subword
     if len(one.reads) != count:
         raise UserError(
             f"{where} has {len(one.reads)} delays, but the reference has {count} words: give a "

@@ -124,9 +124,7 @@ def _train(
     ranks, step = plan.nodes * plan.devices, None
     if ckpt:
         order = batches.order(plan.accumulate, ranks).settings
-        step = resume.check_resume(
-            ckpt, config.plain, data.manifest, folder, plan.max_updates, order
-        )
+        step = resume.check_resume(ckpt, config.plain, data.manifest, folder, plan, order)
     valid = data.decoder("valid", 2 * tokens, GREEDY)
     tested = data.decoder("test", 2 * tokens, run.search)
     for name in ("valid", "test"):

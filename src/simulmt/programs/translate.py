@@ -160,12 +160,13 @@ def translate_lines(
         "batch_tokens": tokens,
         "block": block,
     }
-    record, unfinished = (output.with_name(output.name + end) for end in (".json", ".unfinished"))
+    place = output.absolute()  # "." has no name
+    record, unfinished = (place.with_name(place.name + end) for end in (".json", ".unfinished"))
     handle_signals(lambda: CONTINUES)
-    job = LineJob(output, record, unfinished, decisions, lines, block)
+    job = LineJob(place, record, unfinished, decisions, lines, block)
     if not (finished := job.begin(taken=output.exists())):
         job.translate(translate)
-    job.publish({output: job.translations()}, {})
+    job.publish({place: job.translations()}, {})
     say(f"{output}: {len(lines):,} lines {'are already ' if finished else ''}translated")
 
 

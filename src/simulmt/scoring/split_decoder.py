@@ -69,7 +69,8 @@ class SplitDecoder:
         batches = ordered_batches(encoded.lengths, tokens, rank=rank, world_size=world_size)
         was_training = model.training
         model.eval()
-        policies = self.policy and self.policy.on(self.split.sources)
+        words = self.subwords.source_words
+        policies = self.policy and self.policy.on(self.split.sources, words)
 
         def decode_of(rows: list[int]) -> Decode:
             return decoder(self.search, policies and [policies[row] for row in rows])

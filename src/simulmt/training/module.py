@@ -170,6 +170,10 @@ class TranslationModule(pl.LightningModule):
         nll, tokens = self.trainer.strategy.reduce(self._dev_sums, reduce_op="sum").tolist()
         self.log("valid/nll", nll / tokens, rank_zero_only=False)
 
+    def on_validation_end(self) -> None:
+        """Leave the validation out of the speed."""
+        self._clock = (time.perf_counter(), 0)
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """Return Adam and its learning-rate schedule, which steps at every update."""
         settings = self.optimiser

@@ -20,6 +20,7 @@ from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
 from simulmt.system.lock import alone, lock_of
 from simulmt.training.datamodule import check_order
+from simulmt.training.plan import TrainingPlan
 
 LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that a sweep has locked for a run."""
@@ -142,7 +143,7 @@ def check_resume(
     config: Config,
     described: Manifest,
     folder: Path,
-    updates: int,
+    plan: TrainingPlan,
     order: Mapping[str, int],
 ) -> int:
     """Reject a resume with other data or batches, or with other options of `_THE_SAME`.
@@ -155,7 +156,7 @@ def check_resume(
         config: the configuration of the run.
         described: the manifest of the run's data.
         folder: the run directory.
-        updates: those that the run makes in all.
+        plan: the run's updates.
         order: the settings of its training batches.
 
     Returns:
@@ -189,11 +190,16 @@ def check_resume(
         )
     check_order(checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0], order)
     step = int(checkpoint["global_step"])
-    if step > updates or (step == updates and not is_own(path, folder)):
+    if step > plan.max_updates or (step == plan.max_updates and not is_own(path, folder)):
         raise UserError(
             f"ckpt_path={path} was trained for {step:,} updates, but trainer.max_updates is "
-            f"{updates:,}: increase trainer.max_updates, or score the checkpoint with "
+            f"{plan.max_updates:,}: increase trainer.max_updates, or score the checkpoint with "
             "`simulmt evaluate`"
+        )
+    if step % plan.validate_every:  # Lightning would count one update less from here on
+        raise UserError(
+            f"ckpt_path={path} resumes at update {step:,}, which is no multiple of "
+            f"trainer.validate_every={plan.validate_every:,}: set it to a divisor"
         )
     return step
 

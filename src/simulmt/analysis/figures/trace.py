@@ -76,7 +76,10 @@ class Trace:
         # the opening tokens of an empty sentence have word 0
         source = WordMap(max(word, 1) for word in self.source_words)
         target = WordMap(self.target_words)
-        columns, rows = source.grouped(self.source), target.grouped(self.target)
+        columns: list[list[str]] = [[] for _ in range(max(source))]  # a word may have no piece
+        for piece, word in zip(self.source, source, strict=True):
+            columns[word - 1].append(piece)
+        rows = target.grouped(self.target)
         written, signs = tuple(map(_text, rows)), "".join(map(_text, rows))
         if not all(written) and len(signs) == len(rows):  # characters, several in a subword
             written = tuple(signs)

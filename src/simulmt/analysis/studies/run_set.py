@@ -20,7 +20,7 @@ from simulmt.attention.attention import Attention
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.decoding.instance import Instance
+from simulmt.decoding.instance import Instance, of_reference
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, INSTANCES
 from simulmt.models.model import Model
@@ -86,9 +86,11 @@ class RunSet:
         trained, model, split = self._test_set(run)
         batches = _batches(trained, split, "forcing")
         forced = forced_words(model, trained.subwords, split, batches)
-        delays = {i: target.delays(own.read.tolist(), source) for i, own, source, target in forced}
-        pairs = zip(split.sources, split.targets, strict=True)
-        return [Instance(i, x, y, y, delays[i]) for i, (x, y) in enumerate(pairs)]
+        found = {}
+        for i, own, words, target in forced:
+            stops = (own.read[end - 1] for end in target.ends)
+            found[i] = of_reference(i, split.sources[i], split.targets[i], stops, words)
+        return [found[i] for i in range(len(split))]
 
     def link(self, aligner: Path, pairs: Sequence[tuple[str, str]]) -> list[Links]:
         """Return the links of sentence pairs in the attention of a model, a mean over its layers.

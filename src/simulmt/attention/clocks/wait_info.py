@@ -98,7 +98,10 @@ class InformationClock(nn.Module, Clock[Balance]):
         self.source, self.target = Quantifier(dim), Quantifier(dim)
 
     def information(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"]:
-        """The information of tokens from position `start`, from 0, on; BOS has 1."""
+        """The information of tokens from position `start`, from 0, on.
+
+        The token at position 0 has 1: BOS, if there is no history before it.
+        """
         embedded = self.embed(tokens, start, side)
         if side == "source":
             return self.source(embedded)  # type: ignore[no-any-return]

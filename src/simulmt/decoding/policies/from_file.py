@@ -1,6 +1,6 @@
 """The reads and writes of a file, replayed by any model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ class Replay(SubwordPolicy):
     last word is ignored.
 
     Args:
-        reads: the source words read before each target word that is written before the end.
+        reads: the source subwords read before each target word that is written before the end.
         steps: the source subwords read before each target subword, EOS included, for the model's
             own steps; None to commit words of drafts.
     """
@@ -32,7 +32,7 @@ class Replay(SubwordPolicy):
 
     def most(self, counts: Counts) -> int:
         """The words that are due."""
-        due = sum(read <= counts.words_read for read in self.reads)
+        due = sum(read <= counts.subwords_read for read in self.reads)
         return max(due - counts.words_written, 0)
 
 
@@ -56,17 +56,21 @@ class FromFile(DraftPolicy):
         """True for drafts."""
         return self.unit == "word"
 
-    def on(self, sources: Sequence[str]) -> list[Policy]:
+    def on(self, sources: Sequence[str], words: Callable[[str], Sequence[int]]) -> list[Policy]:
         """The reads and writes of each sentence of a text.
+
+        A word of the text is read with all its subwords, which a model may take for several words.
 
         Raises:
             UserError: the file is of another text, or lacks subwords.
         """
         check_text(self._recorded, sources, f"policy.file={self.file}")
         pairs = enumerate(zip(self._recorded, sources, strict=True), 1)
-        return [self._replay(number, one, len(source.split())) for number, (one, source) in pairs]
+        return [self._replay(number, one, source, words) for number, (one, source) in pairs]
 
-    def _replay(self, number: int, one: Recorded, words: int) -> Replay:
+    def _replay(
+        self, number: int, one: Recorded, source: str, words: Callable[[str], Sequence[int]]
+    ) -> Replay:
         if self.unit == "subword":
             if one.reads and not one.subword_delays:
                 raise UserError(
@@ -74,8 +78,9 @@ class FromFile(DraftPolicy):
                     "policy.unit=word, or give the instances.log of a run"
                 )
             return Replay((), one.subword_delays)
-        early = sum(read < words for read in one.reads)
-        return Replay(one.reads[: early if one.before_end is None else one.before_end])
+        early = sum(read < len(source.split()) for read in one.reads)
+        reads, own = one.reads[: early if one.before_end is None else one.before_end], words(source)
+        return Replay(tuple(sum(word <= read for word in own) for read in reads))
 
     @cached_property
     def _recorded(self) -> list[Recorded]:
@@ -85,7 +90,7 @@ class FromFile(DraftPolicy):
         """A misfit, always: the policies of single sentences, from `on`, have to be used."""
         return Demands(
             "it replays the sentences of a text by their number: use evaluate.py, without word_ms, "
-            "context and sentences"
+            "context, history and sentences=model"
         )
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
