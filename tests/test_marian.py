@@ -302,6 +302,9 @@ def test_a_reference_or_a_source_may_lack_subwords(plain):
     )
     (batches,) = stops(trained.build(), split, trained.subwords, [0.1], 1000)
     found = sorted(batches, key=lambda one: one.index)
+    words = trained.subwords.reference_words(split.targets[0])
+    whole = trained.subwords.reference_words(targets[0])
+    assert words.ends == [*whole.ends, whole.ends[-1]]
     for one in found:
         assert len(one.delays) == len(one.reference.split())
         assert max(one.delays) <= len(one.source.split())

@@ -65,7 +65,8 @@ class MarianSubwords(Tokenizer):
         """The words of a reference; SentencePiece may make several characters of one, or none."""
         if not self.writing.target:
             found, count = super().reference_words(text), len(normalise(text).split())
-            return WordMap([*found[:-1], count] if found else [])  # the last may have no piece
+            # words without a piece at the end are written with the last piece
+            return WordMap(count if word == found[-1] else word for word in found)
         (joined,) = self._parts(normalise(text), characters=True)
         pieces = self._of_target.encode(joined, out_type=str)
         _, places = self._of_target.normalize(joined, with_offsets=True)

@@ -48,8 +48,8 @@ class Subword(NamedTuple):
     begins: bool
     """True if it begins a word."""
     probability: float
-    """The model's. The first subword after written words begins a word, and its probability is
-    renormalised over such subwords."""
+    """The model's. Where a word is known to begin, it is renormalised over the subwords that begin
+    one: after written words, and at each word of a draft if the mechanism writes words."""
     confidence: float
     """The model's confidence in it; with `Demands.overrules`, the readiness of the heads to stop
     before it. NaN if the model has none."""

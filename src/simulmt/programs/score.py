@@ -163,7 +163,8 @@ def matched(
         if unit == "word" and read not in (0, end):
             counted = writing.of_source()
             why = f"log={log}: the text of {name!r} has {read} {counted}s, and its source= {end}"
-            raise UserError(f"{why}: give the text that was translated, such as that without marks")
+            text = "give the text that was translated, such as that without marks"
+            raise UserError(f"{why}: {text}, and characters=[source] if its words are characters")
         if unit == "word" and latest > end:
             counted = writing.of_source()
             why = f"log={log}: a delay of {name!r} is {latest}, but its source has {end} {counted}s"

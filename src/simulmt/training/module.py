@@ -154,6 +154,7 @@ class TranslationModule(pl.LightningModule):
 
     def on_validation_start(self) -> None:
         """Reject numbers that are not finite before a checkpoint holds them; reset the sums."""
+        self._paused = time.perf_counter()
         self._finite.skipped()  # raises if there were too many
         check_parameters(self.model, self.global_step)
         self._dev_sums = torch.zeros(2, device=self.device, dtype=torch.float64)
@@ -172,7 +173,8 @@ class TranslationModule(pl.LightningModule):
 
     def on_validation_end(self) -> None:
         """Leave the validation out of the speed."""
-        self._clock = (time.perf_counter(), 0)
+        started, seen = self._clock
+        self._clock = (started + time.perf_counter() - self._paused, seen)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """Return Adam and its learning-rate schedule, which steps at every update."""

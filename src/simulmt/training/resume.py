@@ -196,10 +196,11 @@ def check_resume(
             f"{plan.max_updates:,}: increase trainer.max_updates, or score the checkpoint with "
             "`simulmt evaluate`"
         )
-    if step % plan.validate_every:  # Lightning would count one update less from here on
+    every = plan.validate_every  # Lightning counts an update less if this validation is not due
+    if step % every and not step % before["config"]["trainer"]["validate_every"]:
         raise UserError(
             f"ckpt_path={path} resumes at update {step:,}, which is no multiple of "
-            f"trainer.validate_every={plan.validate_every:,}: set it to a divisor"
+            f"trainer.validate_every={every:,}: set it to a divisor"
         )
     return step
 

@@ -90,7 +90,7 @@ class FromFile(DraftPolicy):
         """A misfit, always: the policies of single sentences, from `on`, have to be used."""
         return Demands(
             "it replays the sentences of a text by their number: use evaluate.py, without word_ms, "
-            "context, history and sentences=model"
+            "context, history and sentences, except sentences=lines"
         )
 
     def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
