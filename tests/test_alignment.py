@@ -303,6 +303,15 @@ def test_the_program_measures_links_that_it_made_or_was_given(diagonal, tmp_path
     made = read_record(tmp_path / "rates.json", Figures)
     assert made["AR1"].value == 0
     assert "|a:eflomal:grow-diag-final-and|" in made["AR1"].signature
+    for words in ([f"to={tmp_path / 'links'}", asked], []):
+        with pytest.raises(UserError, match=r"are measured, not written: give anticipation=FILE"):
+            align(configuration("align", *files, f"links={tmp_path / 'links'}", *words))
+    for side in ("ein", "one"):
+        for name in ("train", "dev", "test"):
+            (tmp_path / f"{name}.{side}").write_text(f"{side}\n")
+    data = ["data=text", f"data.root={tmp_path}", "data.source=ein", "data.target=one"]
+    align(configuration("align", *data, "data.characters=[source,target]", asked))
+    assert "|u:char|" in read_record(tmp_path / "rates.json", Figures)["AR1"].signature
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from simulmt.analysis.studies.run_set import RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.writing import Writing
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
 from simulmt.files.run_directory import SCORES
@@ -433,6 +434,12 @@ def test_the_attention_of_a_run_links_words(trained):
     pairs = [*zip(split.sources, split.targets, strict=True)]
     attended = reader.attend(reader.runs[0])[LinkSource("attention", 0, 0)]
     assert reader.link(trained, [*pairs, ("", "a"), pairs[2]]) == [*attended, set(), attended[2]]
+    scores = replace(reader.runs[0].scores, writing=Writing(source=True))
+    other = replace(reader.runs[0], scores=scores)
+    with pytest.raises(
+        UserError, match=r"has data.characters=\[\], the runs have \['source'\]: give"
+    ):
+        replace(reader, runs=[other]).link(trained, pairs)
     rows = study("faithfulness", trained, f"aligner={trained}")
     assert [row["of"] for row in rows] == ["output", "reference"]
     assert {row["signature"].split("|")[1] for row in rows} == {f"a:{trained.name}"}

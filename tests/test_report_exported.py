@@ -72,6 +72,8 @@ def test_the_attention_of_an_exported_model_and_not_of_its_decodings(place, tmp_
     analyse(configuration("analyse", *chosen))
     table = rows(model / "analysis" / "aer.csv")
     assert {row["folder"] for row in table} == {"./evaluation/test"}
+    assert [one.is_decoding for one in find_runs(model).runs] == [False, True]
+    assert [one.is_decoding for one in find_runs(model, decodings=False).runs] == [False]
     shutil.rmtree(model / "evaluation" / "test")
     with pytest.raises(UserError, match="no evaluation by the model's own decision"):
         analyse(configuration("analyse", *chosen))

@@ -14,6 +14,8 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from simulmt.analysis.figures.panels import lettering
+
 REMEDY = "choose another folder: to=DIR"
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -37,7 +39,7 @@ def inline_svg(figure: Figure, name: str, role: str, titles: Mapping[str, str]) 
         titles: The text of each link, by address.
     """
     file = io.BytesIO()
-    with rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
+    with lettering(), rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None})
     text = file.getvalue().decode("utf-8")
     text = text[text.index("<svg") :].strip()

@@ -46,10 +46,12 @@ def report(options: Config, home: Path = Path()) -> None:
     """
     chosen = read_options(options)
     published, undrawn, folder = dict[str, list[Series]](), dict[str, None](), home / "experiments"
+    listed = find_runs(chosen.runs, test=chosen.test)
+    unit = listed.runs[0].scores.writing.of_source(chosen.unit) if listed.runs else chosen.unit
     for name in chosen.latency:
-        published[name], notes = read_published(chosen.published, name, chosen.unit, folder)
+        published[name], notes = read_published(chosen.published, name, unit, folder)
         undrawn |= dict.fromkeys(notes)
-    listed = _read(chosen)
+    _read(chosen, listed)
     drawn = {line.name for series in published.values() for line in series}
     lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
     rows = {lines.names[run.folder]: run.scores for run in listed.runs}
@@ -66,9 +68,8 @@ def report(options: Config, home: Path = Path()) -> None:
     say(f"written: {', '.join(map(str, written))}")
 
 
-def _read(chosen: ReportOptions) -> RunList:
-    """Return the runs with their logs, and print which were left out, and why."""
-    listed = find_runs(chosen.runs, test=chosen.test)
+def _read(chosen: ReportOptions, listed: RunList) -> None:
+    """Read the logs of runs and the others, and print which were left out, and why."""
     check_writable(chosen.to, REMEDY)
     read_logs(listed, chosen.convention, chosen.unit, chosen.metric, chosen.resamples)
     for note in listed.left_out:
@@ -82,7 +83,6 @@ def _read(chosen: ReportOptions) -> RunList:
         runs[:] = read_oracle(chosen.oracle, runs)
     listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
     check_scored(listed.runs, chosen.metric)
-    return listed
 
 
 def _write(
@@ -204,6 +204,11 @@ def _draw(
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
     scale = chosen.font_size / FONT_SIZE
     curves, width = [*series, *renamed], chosen.width / scale
+    found = [point.quality for line in curves for point in line.points]
+    low, high = chosen.quality or (min(found), max(found))
+    if not any(low <= quality <= high for quality in found):
+        between = f"those of the figures lie between {min(found):g} and {max(found):g}"
+        raise UserError(f"quality=[{low:g},{high:g}] holds no {chosen.metric}: {between}")
     figure = draw_curve(curves, axis, chosen.metric, oracle, chosen.quality, width)
     save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}

@@ -13,9 +13,10 @@ from simulmt.alignment.links import Links, by_target, format_links, read_links
 from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines, word_count
+from simulmt.decoding.writing import WORDS
 from simulmt.errors import UserError
 from simulmt.options import Config, construct, pick
-from simulmt.parts.builders import build_corpus
+from simulmt.parts.builders import Data, build_corpus
 from simulmt.programs.plain import plain
 from simulmt.scoring.faithfulness import KS, Counted, anticipation_rate
 from simulmt.system.console import say
@@ -37,6 +38,9 @@ class AlignOptions:
 
     def __post_init__(self) -> None:
         pick(SYMMETRISE, self.symmetrise, "symmetrise")
+        if self.links and (self.to or not self.anticipation):
+            why = f"links={self.links} are measured, not written"
+            raise UserError(f"{why}: give anticipation=FILE, and leave out to")
         files = (self.source, self.target)
         if (None in files) if self.data is None else (files != (None, None)):
             raise UserError(
@@ -68,7 +72,8 @@ def align(cfg: DictConfig) -> None:
     if measured:
         linked = [*map(by_target, links, map(word_count, splits[0].targets))]
         origin = "file" if options.links else f"eflomal:{options.symmetrise}"
-        counted = Counted(origin, of="reference")
+        writing = Data.of(options.data).writing if options.data else WORDS
+        counted = Counted(origin, of="reference", writing=writing)
         figures = {f"AR{k}": anticipation_rate(linked, k, counted) for k in KS}
         write_json(measured, figures)
         for rate in figures.values():

@@ -11,12 +11,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.figures.labels import PlacedLabel, place_labels, point_label
-from simulmt.analysis.figures.panels import draw_legend, make_panels
+from simulmt.analysis.figures.panels import draw_legend, lettering, make_panels
 from simulmt.analysis.figures.style import DARK, GREY, MARKERS, Style, line_styles
 from simulmt.analysis.tables.points import Point, Series, front_points
 
 Styled: TypeAlias = Sequence[tuple[Series, Style]]
-_LEGEND = 0.17  # share of the usual height that a legend may fill
 _HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
 _MARKS: dict[str, Style] = {"policy": _HOLLOW, "other": {"fillstyle": "left"}}
 _PUBLISHED: Style = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (2, 2)), "zorder": 2}
@@ -24,6 +23,7 @@ _PUBLISHED |= {"markersize": 5.5, "markerfacecolor": "white", "markeredgecolor":
 _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
 
 
+@lettering()
 def draw_curve(
     series: Sequence[Series],
     latency: str,
@@ -65,7 +65,7 @@ def draw_curve(
         axes.text(oracle, 1.01, "oracle", size=9.5, color=DARK, ha="center", transform=above)
     if shown is not None:
         _limit(axes, series, oracle, shown)
-    _add_legend(figure, handles)
+    draw_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     marks = [(point.place, point.spread) for line in series for point in line.points]
@@ -88,16 +88,6 @@ def _limit(
     least, most = min(latencies, default=0.0), max(latencies, default=1.0)
     room = 0.07 * (most - least) or 1.0
     axes.set(xlim=(least - room, most + room), ylim=shown)
-
-
-def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Draw the legend; a long legend makes the figure higher, not the axes lower."""
-    draw_legend(figure, handles)
-    figure.set_layout_engine("none")  # the legend may not fit yet
-    figure.draw_without_rendering()
-    figure.set_layout_engine("constrained")
-    high, usual = figure.legends[0].get_window_extent().height / figure.dpi, figure.get_figheight()
-    figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
 def _labels(axes: Axes, styled: Styled, shown: tuple[float, float] | None) -> list[PlacedLabel]:

@@ -3,7 +3,8 @@
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,6 +23,7 @@ from simulmt.system.disk import replacing
 DPI = 150
 FONT_SIZE = 10
 """Of the text of a legend, in points."""
+_LEGEND = 0.17  # share of the usual height that a legend may fill
 _FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
 _FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
 _MISSING = "Glyph .* missing from font"
@@ -41,13 +43,21 @@ def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[F
 
 
 def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Draw a legend above the axes, where it hides nothing, in as many columns as fit."""
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
+
+    A long legend makes the figure higher, not the axes lower.
+    """
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(figure.get_figwidth() * 70 / (62 + 6 * longest)))
     look: Style = {"frameon": False, "fontsize": FONT_SIZE, "handlelength": 3.6}
     look |= {"columnspacing": 1.8, "loc": "outside upper center", "ncols": max(columns, 1)}
     for text in figure.legend(handles=handles, **look).get_texts():
         text.set_parse_math(False)  # a dollar sign stays a dollar sign
+    figure.set_layout_engine("none")  # the legend may not fit yet
+    figure.draw_without_rendering()
+    figure.set_layout_engine("constrained")
+    high, usual = figure.legends[0].get_window_extent().height / figure.dpi, figure.get_figheight()
+    figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
 def draw_lines(
@@ -102,19 +112,26 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
         options: Further options of `Figure.savefig`.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
-    fonts = [name for name in _FONTS if name in fontManager.get_font_names()]
     for text in figure.findobj(Text):
-        text.set_fontfamily(fonts)
-    with (
-        rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}),
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.filterwarnings("always", _MISSING)
+        text.set_fontfamily(_fonts())
+    with lettering(), rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}):
         for path in paths:
             kind = path.suffix[1:].lower()
             undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             with replacing(path) as unfinished:
                 figure.savefig(unfinished, format=kind, metadata=undated, dpi=dpi, **options)
+
+
+def _fonts() -> list[str]:
+    return [name for name in _FONTS if name in fontManager.get_font_names()]
+
+
+@contextmanager
+def lettering() -> Iterator[None]:
+    """Draw and measure the letters of every script that has a font here; warn once of others."""
+    with rc_context({"font.family": _fonts()}), warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", _MISSING)
+        yield
     for other in caught:
         if re.match(_MISSING, str(other.message)):  # matplotlib draws other letters instead
             warn("no font here has all letters of a picture: install one, such as Noto Sans CJK")

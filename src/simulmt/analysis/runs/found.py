@@ -64,8 +64,11 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             continue
         found = [] if text else [run]
         found += _decodings(run, listed, text) if decodings or text else []
+        own = "" if decodings or test else " by the model's own decision"
+        if own:
+            found = [one for one in found if not one.is_decoding]
         if not found:
-            listed.left_out.append(f"{here} (no evaluation of {text})")
+            listed.left_out.append(f"{here} (no evaluation of {text}{own})")
         listed.runs += found
     listed.runs.sort(key=_order)
     return listed

@@ -69,7 +69,10 @@ def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
 
 
 def _with_sentences(runs: Sequence[Run]) -> Run:
-    return next((run for run in runs if run.log), runs[0])
+    """Return a run with its log; UserError if none has one."""
+    if found := next((run for run in runs if run.log), None):
+        return found
+    raise UserError(f"others and oracle need the sentences of a run, but none has {INSTANCES}")
 
 
 def _sentences(path: Path, like: Run) -> list[Instance]:

@@ -15,6 +15,7 @@ from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.scoring.conventions import check_bleu
 from simulmt.scoring.score import oracle_latencies, score
 
 Bins: TypeAlias = Annotated[int, Ge(1), Le(20)]
@@ -125,6 +126,7 @@ def _study(
         most: The most bins.
         split: The test set, if the source words that the oracle needs are known.
     """
+    check_bleu(run_set.runs[0].scores.writing)
     decoded = [(columns, run_set.instances(run, split)) for columns, run in run_set.named()]
     ranges = make_bins([value(i) for _, instances in decoded for i in instances], most)
     rows = list[Row]()

@@ -38,10 +38,11 @@ def head_positions(run_set: RunSet) -> Result:
     Raises:
         UserError: several runs, or a run whose heads make no decisions or that wrote nothing.
     """
-    columns, run = run_set.own()[0]
-    if len(run_set.runs) > 1:
-        several = f"{run_set.folder} holds {len(run_set.runs)} runs"
-        raise UserError(f"study=head_positions: {several}; give one, such as runs={run.path}")
+    (columns, run), *others = run_set.own()
+    if others:
+        several = f"{run_set.folder} holds {1 + len(others)} runs"
+        one = run_set.folder / run.home
+        raise UserError(f"study=head_positions: {several}; give one, such as runs={one}")
     if run.scores.empty == run.scores.sentences:
         none = "no translation has a word, so no head has a position"
         raise UserError(f"runs={run_set.folder}: {none}; give a run that was trained for longer")

@@ -96,8 +96,17 @@ class RunSet:
         """Return the links of sentence pairs in the attention of a model, a mean over its layers.
 
         A pair with an empty side has no links.
+
+        Raises:
+            UserError: the model has characters as words where the runs do not, or the reverse.
         """
         trained = checkpoint.load(aligner)
+        own, theirs = self.runs[0].scores.writing.sides, trained.subwords.writing.sides
+        if own != theirs:
+            raise UserError(
+                f"aligner={aligner} has data.characters={theirs}, the runs have {own}: give a "
+                "model with the same data.characters"
+            )
         filled = [pair for pair in pairs if all(pair)]
         split = Split([source for source, _ in filled], [target for _, target in filled])
         model, batches = trained.build().to(self.device), _batches(trained, split, "aligning")

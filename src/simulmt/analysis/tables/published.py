@@ -20,7 +20,7 @@ def read_published(
         names: CSV files, or their names in the folder: `milk/table5`. The columns are `system`,
             `BLEU`, `BLEU_kind`, `latency_unit`, and one for each latency.
         latency: Such as DAL.
-        unit: `word` or `subword`.
+        unit: `word`, `character` or `subword`.
         folder: The folder of published figures, `experiments`.
 
     Returns:
