@@ -1,5 +1,6 @@
 """The help shows the configuration files and their choices; bash completes commands."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulmt.errors import UserError
-from simulmt.programs.cli import VERBS
+from simulmt.programs.cli import VERBS, main
 from simulmt.programs.help import explain, usage
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,16 @@ def test_every_verb_has_a_file_and_the_usage_names_it():
         first, second, *_ = (CONF / f"{verb}.yaml").read_text().splitlines()
         assert f"{first[2:]}\n{second[2:]}" in usage(VERBS)
         assert (CONF / f"{verb}.yaml").read_text() in explain(verb, []) + "\n"
+
+
+def test_output_is_utf_8_in_every_locale(monkeypatch):
+    """A path has block characters, which ended a training before its scores were written."""
+    written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setattr(sys, "argv", ["simulmt", "--version"])
+    main()
+    print("█", flush=True)
+    assert written.buffer.getvalue().decode().endswith("█\n")
 
 
 def test_a_choice_adds_its_file_and_groups_list_their_choices():

@@ -8,6 +8,8 @@ import pytest
 
 from commands import type_in
 from simulmt.errors import UserError
+from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from small_runs import ROOT, SMALL, configuration
 
@@ -103,6 +105,8 @@ ANSWERS = [
     ("train.py", ["lambda =0.2"], "'lambda =0.2': write KEY=VALUE without spaces"),
     ("train.py", ["data.join=[5,9]"], "data.join=[5,9] without documents: set data.documents=true"),
     ("train.py", ["RUN"], "'RUN': write KEY=VALUE"),
+    ("train.py", ["init_from=~/runs/a"], "quote a value with signs other than ASCII letters"),
+    ("train.py", ["hydra.job.chdir=true"], "hydra.job.chdir=true would change what relative"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]
 
@@ -134,6 +138,14 @@ def test_the_command_line_answers_in_one_line_and_leaves_what_was_there(tmp_path
     assert [(row["outcome"], row["tries"]) for row in rows] == [("failed", "0")] * 2
     assert rows[0]["reason"].startswith("seed is -1")
     assert "mechanism=soft" in rows[1]["reason"]
+
+
+def test_only_a_process_that_starts_the_others_counts_its_cores():
+    words = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=999"]
+    plan = RunSpec.of(plain(configuration("train", *words))).plan
+    plan.check_machine(starts_ranks=False)  # srun gives each of them cores of its own
+    with pytest.raises(UserError, match=r"trainer.devices=999, but \d+ cores can be used here"):
+        plan.check_machine(starts_ranks=True)
 
 
 def test_a_sweep_with_a_misspelt_choice_leaves_nothing(tmp_path):

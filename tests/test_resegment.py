@@ -189,6 +189,13 @@ def test_a_missing_tokeniser_ends_in_one_line(monkeypatch):
         pass
 
 
+def test_a_perl_that_cannot_run_the_tokeniser_ends_in_one_line(monkeypatch):
+    mosestokenizer = pytest.importorskip("mosestokenizer", reason="mosestokenizer is not installed")
+    monkeypatch.setattr(mosestokenizer.MosesTokenizer, "__call__", lambda self, word: [])
+    with pytest.raises(UserError, match=r"^language=de: Perl cannot run"), moses("de"):
+        pass
+
+
 @pytest.mark.parametrize("word", ["„b“", "»B«", "b…", "’b", "「b」", "b、"])
 def test_all_punctuation_is_left_out_and_not_only_that_of_the_soft_segmenter(word):
     assert levenshtein([word, "a"], ["a", "b a"]) == [1, 1]

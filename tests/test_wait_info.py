@@ -161,6 +161,19 @@ def test_what_follows_a_sentence_in_a_stream_does_not_count() -> None:
     assert plan.alignment.position[:, 0, 0].tolist() == alone.tolist()
 
 
+def test_the_word_that_stands_for_eos_counts_whole() -> None:
+    """Whatever the number of its subwords, as EOS does at the end of a document."""
+    made = a_model_of_equal_words()
+    source, mask = zoo.sentences(1, 9)
+    source, ends = source.where(mask, 5), made.word_ends(source.where(mask, 5), mask | True)[0]
+    target = torch.full((1, 1), zoo.BOS)
+    for sources in range(1, 10):
+        moment = Moment(lengths=torch.tensor([1]), sources=torch.tensor([sources]))
+        plan = made.clock.plan(made.encode(source, mask | True), target, moment)
+        words = 1 + ends[: sources - 1].sum()  # the word of token `sources`, and those before
+        assert plan.losses["information_gap"].item() == pytest.approx(abs(words - 1))
+
+
 def test_weights_of_attention_teach_the_information_of_both_sides() -> None:
     made = a_model()
     source, mask = zoo.sentences(4, 9)

@@ -145,7 +145,7 @@ def with_documents(pairs: Split, docids: Path) -> Split:
     if empty := pairs.dropped.get("empty"):
         raise UserError(
             f"{empty:,} lines of a document have an empty side: remove these lines from both sides "
-            f"and from {docids}, or set data.documents=false"
+            f"and from {docids}"
         )
     return replace(pairs, documents=read_docids(docids, len(pairs)))
 

@@ -105,8 +105,9 @@ def cut_of(name: str, model: Model, policy: Policy | None) -> Cut:
     vocabulary = model.vocabulary
     if policy and vocabulary.pad == vocabulary.bos and model.boundary is None:  # drafts end by BOS
         raise UserError(
-            "sentences=model does not work with an imported model that was not trained on "
-            "documents: choose sentences=lines, or train it (docs/streams.md)"
+            "sentences=model with a policy does not work with the subwords of an imported model "
+            "and model.boundaries=false: choose sentences=lines, or train it on documents with "
+            "model.boundaries=true (docs/streams.md)"
         )
     if name == "pointer" and model.boundary is None:
         other = "reading" if model.mechanism.several_states else "likelihood"

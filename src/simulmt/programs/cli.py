@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 from simulmt import __version__
@@ -28,6 +29,9 @@ def main(verb: str | None = None) -> None:
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # as all files, whatever the locale can spell
     # How often a thread of OpenMP checks for work before it sleeps. With the default, 300,000, two
     # threads beside other work wait for each other most of the time.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")

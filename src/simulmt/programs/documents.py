@@ -50,9 +50,9 @@ def evaluate_documents(
     decoded = _decoded(model, decoder, sentences, cut, history)
     pairs = zip(decoded, references, strict=True)
     instances = [replace(instance, references=own) for instance, own in pairs]
+    write_streams(folder / INSTANCES, instances)  # before the scores, which may take long
     scored = [(segments_of(split, instance.source), instance) for instance in instances]
     scores = score_streams(scored, writing=writing) | oracle_scores(split)
-    write_streams(folder / INSTANCES, instances)
     write_json(folder / DOCUMENT_SCORES, scores)
     print_figures(scores)
     say(f"{len(scored):,} documents; log and scores: {folder}")

@@ -59,6 +59,8 @@ def run_or_sweep(config: DictConfig) -> float | None:
     """
     chosen = HydraConfig.get()
     folder = Path(chosen.runtime.output_dir)
+    if chosen.job.chdir:
+        raise UserError("hydra.job.chdir=true would change what relative paths mean: leave it out")
     if chosen.mode == RunMode.MULTIRUN:
         words = [*chosen.overrides.hydra, *chosen.overrides.task]
         return sweep_run(config, folder, chosen.job.num, words, waits=not _may_postpone(chosen))

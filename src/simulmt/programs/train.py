@@ -76,7 +76,7 @@ def train(
         plan, asked = run.plan, run.config.ckpt_path
         ending.handle_signals(lambda: resume.remedy(folder, plan.validate_every))
         environment = find_environment(plan.nodes, plan.devices)
-        plan.check_machine()
+        plan.check_machine(starts_ranks=environment is None)
         files.check_own(folder)
         locks = ending.is_first() and not ending.is_worker()
         with resume.alone_in(folder) if locks else nullcontext():

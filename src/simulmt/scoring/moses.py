@@ -14,6 +14,8 @@ from simulmt.data.writing_options import unspaced_language
 from simulmt.errors import UserError
 from simulmt.scoring.resegment import Tokenize
 
+_ENDED = "Perl cannot run the Moses tokenizer: install all of perl, not only perl-base"
+
 
 @contextmanager
 def moses(language: str | None) -> Iterator[Tokenize]:
@@ -23,7 +25,7 @@ def moses(language: str | None) -> Iterator[Tokenize]:
         language: A code such as `de`; None, Chinese and Japanese leave words whole.
 
     Raises:
-        UserError: the package or Perl is not installed.
+        UserError: the package or Perl is not installed, or Perl ends.
     """
     if language is None or unspaced_language(language):
         yield lambda word: [word]
@@ -34,4 +36,14 @@ def moses(language: str | None) -> Iterator[Tokenize]:
 
     logging.getLogger("mosestokenizer").setLevel(logging.WARNING)
     with MosesTokenizer(language, no_escape=True) as split:
-        yield cache(lambda word: split(word) or [word])
+
+        @cache
+        def tokens(word: str) -> list[str]:
+            try:
+                return split(word) or [word]
+            except BrokenPipeError:
+                raise UserError(f"language={language}: {_ENDED}") from None
+
+        if not split("a"):
+            raise UserError(f"language={language}: {_ENDED}")
+        yield tokens

@@ -32,7 +32,8 @@ def streaming_latency(segments: Sequence[UnitDelays], s: float = 0.95) -> dict[s
 
     Args:
         segments: All segments in their order, at least one; the delays are :math:`g_n`, from the
-            start of the segment, and may be negative or above :math:`|x_n|`.
+            start of the segment, and may be negative or above :math:`|x_n|`; `end` is the end of
+            the segment in the whole source.
         s: The share of :math:`1 / \gamma` that writing a word costs.
     """
     ap, al, dal = [], [], []

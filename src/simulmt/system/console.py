@@ -61,7 +61,7 @@ def counted(
     """
     counts, times = TextColumn(f"{{task.completed:,}} {unit}"), TimeElapsedColumn()
     columns = (TextColumn(what), BarColumn(), counts, times, TimeRemainingColumn())
-    shown = on.is_terminal
+    shown = on.is_interactive  # not a dumb terminal
     with Progress(*columns, console=on, disable=not shown, transient=True) as bar:
         task, done, last = bar.add_task(what, total=total), 0, time.monotonic()
         for part in parts:

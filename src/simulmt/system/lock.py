@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -45,7 +45,10 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
         try:
             lock.acquire(timeout, poll_interval=0.2)
         except Timeout:
-            holder = file.read_text() or "another process"
+            holder = ""
+            with suppress(OSError):  # it may have been removed; on Windows nobody may read it
+                holder = file.read_text()
+            holder = holder or "another process"
             if not waits:
                 raise BusyError(f"{holder} is working on {place}; wait for it") from None
             say(f"waiting: {holder} is working on {place}")
@@ -59,7 +62,8 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
             break
     try:
         if lock.is_locked:
-            file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+            with suppress(OSError):  # only for messages
+                file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         yield lock.is_locked
     finally:
         lock.release()

@@ -54,15 +54,21 @@ class TrainingPlan:
         if self.lightning:
             check_arguments(self.lightning)
 
-    def check_machine(self) -> None:
-        """Reject what this machine lacks: a GPU, processes or threads."""
+    def check_machine(self, starts_ranks: bool) -> None:
+        """Reject what this machine lacks: a GPU, processes or threads.
+
+        Args:
+            starts_ranks: this process starts the others, on its own cores.
+        """
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
         usable = cores()
         devices = (gpus, "GPUs") if gpus else (max(usable, 2), "cores")
         threads = (self.threads or 1, usable, "cores")
-        asked = {"threads": threads, "devices": (self.devices, *devices)}
+        asked = {"threads": threads}
+        if gpus or starts_ranks:
+            asked["devices"] = (self.devices, *devices)
         for name, (chosen, most, what) in asked.items():
             if chosen > most:
                 there = f"{most} {what} can be used here; use {most} or fewer"

@@ -58,7 +58,7 @@ def make_trainer(
         environment: has the ranks and addresses of the processes.
     """
     warnings.filterwarnings("ignore", f".*({'|'.join(_EXPECTED)})")
-    bar = plan.progress and console.is_terminal
+    bar = plan.progress and console.is_interactive
     own: list[Callback] = [
         OneRun(config),
         TrainingRecord(folder),

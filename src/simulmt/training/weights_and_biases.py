@@ -10,9 +10,10 @@ import secrets
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import wandb
+from pydantic import StringConstraints
 from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
@@ -41,7 +42,7 @@ class WeightsAndBiases(Board, WandbLogger):
         resume_at: int | None,
         config: Configuration,
         *,
-        project: str,
+        project: Annotated[str, StringConstraints(pattern=r"^[^/\\#?%:]{1,128}$")],
         entity: str | None = None,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
@@ -61,6 +62,8 @@ class WeightsAndBiases(Board, WandbLogger):
             ),
         )
         why = ""
+        if mode == "online":
+            wandb.setup(wandb.Settings(silent=True))  # or it waits for a login at a terminal
         try:
             run = start(mode=mode, resume="allow" if mode == "online" else None)
         except (wandb.Error, OSError) as error:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.clock import Clock, ClockRecipe, Embed, Side
 from simulmt.attention.clocks.wait_k import LONGEST
-from simulmt.attention.memory import first, places
+from simulmt.attention.memory import ends_from, first, places
 from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import MayMove, Plan, Stand, Stops
 from simulmt.attention.shapes import Starts, TokenIds
@@ -177,10 +177,11 @@ class InformationClock(nn.Module, Clock[Balance]):
 
 
 def _own(source: Source, moment: Moment) -> Bool[Tensor, "B S"]:
-    """The tokens that count, of the sentence alone."""
+    """The ends of tokens or words that count: of the sentence alone, with what stands for EOS."""
     if moment.sources is None:
         return source.stops
-    return source.stops & first(source.stops, moment.sources)
+    last = ends_from(source.stops).gather(1, moment.sources[:, None] - 1)[:, 0]
+    return source.stops & first(source.stops, last)
 
 
 def reached(
