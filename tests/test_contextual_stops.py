@@ -140,9 +140,10 @@ def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path
 
 
 def test_it_needs_an_offline_model(trained_once, tmp_path: Path) -> None:
-    run = trained_once(*LONGER, "mechanism=mma_il")
-    with pytest.raises(UserError, match="mechanism=mma_il, which does not read the whole sentence"):
-        oracle(configuration("oracle", f"checkpoint={run}", f"to={tmp_path}", "device=cpu"))
+    for name in ("mma_il", "luong_local_m"):  # whose window sees only a part of a prefix
+        run = trained_once(*LONGER, f"mechanism={name}")
+        with pytest.raises(UserError, match=f"mechanism={name}, which does not read the whole"):
+            oracle(configuration("oracle", f"checkpoint={run}", f"to={tmp_path}", "device=cpu"))
     with pytest.raises(UserError, match="give both, or neither"):
         oracle(configuration("oracle", "checkpoint=x", "source=a"))
     with pytest.raises(UserError, match="epsilon"):

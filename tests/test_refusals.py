@@ -105,7 +105,7 @@ ANSWERS = [
     ("train.py", ["lambda =0.2"], "'lambda =0.2': write KEY=VALUE without spaces"),
     ("train.py", ["data.join=[5,9]"], "data.join=[5,9] without documents: set data.documents=true"),
     ("train.py", ["RUN"], "'RUN': write KEY=VALUE"),
-    ("train.py", ["init_from=~/runs/a"], "quote a value with signs other than ASCII letters"),
+    ("train.py", ["init_from=~/runs/a"], "a value with characters other than ASCII letters"),
     ("train.py", ["hydra.job.chdir=true"], "hydra.job.chdir=true would change what relative"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]

@@ -192,7 +192,7 @@ def test_a_missing_tokeniser_ends_in_one_line(monkeypatch):
 def test_a_perl_that_cannot_run_the_tokeniser_ends_in_one_line(monkeypatch):
     mosestokenizer = pytest.importorskip("mosestokenizer", reason="mosestokenizer is not installed")
     monkeypatch.setattr(mosestokenizer.MosesTokenizer, "__call__", lambda self, word: [])
-    with pytest.raises(UserError, match=r"^language=de: Perl cannot run"), moses("de"):
+    with pytest.raises(UserError, match=r"^language=de: Perl with the Moses"), moses("de"):
         pass
 
 

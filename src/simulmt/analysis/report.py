@@ -1,5 +1,6 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,12 @@ def report(options: Config, home: Path = Path()) -> None:
     lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
     rows = {lines.names[run.folder]: run.scores for run in listed.runs}
     scored = {lines.names[run.folder]: run.scored for run in listed.runs}
+    found = [x for run in listed.runs if (x := run.value(chosen.metric)) is not None]
+    found += [point.quality for own in published.values() for line in own for point in line.points]
+    low, high = chosen.quality or (-math.inf, math.inf)
+    if found and not any(low <= x <= high for x in found):
+        between = f"those here lie between {min(found):g} and {max(found):g}"
+        raise UserError(f"quality=[{low:g},{high:g}] holds no {chosen.metric}: {between}")
     with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
@@ -204,11 +211,6 @@ def _draw(
     files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
     scale = chosen.font_size / FONT_SIZE
     curves, width = [*series, *renamed], chosen.width / scale
-    found = [point.quality for line in curves for point in line.points]
-    low, high = chosen.quality or (min(found), max(found))
-    if not any(low <= quality <= high for quality in found):
-        between = f"those of the figures lie between {min(found):g} and {max(found):g}"
-        raise UserError(f"quality=[{low:g},{high:g}] holds no {chosen.metric}: {between}")
     figure = draw_curve(curves, axis, chosen.metric, oracle, chosen.quality, width)
     save(figure, files, dpi=DPI * scale)
     points = {point.runs[0]: point for line in series for point in line.points}

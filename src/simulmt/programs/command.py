@@ -135,8 +135,9 @@ def _remedied(error: Exception) -> str:
     """Return the message of an error in one line, with a remedy in place of Hydra's."""
     if isinstance(error, OverrideParseException):
         return (
-            f"{error.override!r}: write KEY=VALUE without spaces; quote a value with signs other "
-            "than ASCII letters, digits and /-+.$%*@?|_: twice, as in \"KEY='~/VALUE'\""
+            f"{error.override!r}: write KEY=VALUE without spaces; a value with characters other "
+            "than ASCII letters, digits and /-+.$%*@?|:_ needs two pairs of quotes: "
+            "\"KEY='~/VALUE'\""
         )
     cause = error.__cause__  # knows the options beside the wrong one
     if isinstance(cause, OmegaConfBaseException) and (there := cause.parent_node):

@@ -50,6 +50,7 @@ def evaluate_documents(
     decoded = _decoded(model, decoder, sentences, cut, history)
     pairs = zip(decoded, references, strict=True)
     instances = [replace(instance, references=own) for instance, own in pairs]
+    (folder / DOCUMENT_SCORES).unlink(missing_ok=True)
     write_streams(folder / INSTANCES, instances)  # before the scores, which may take long
     scored = [(segments_of(split, instance.source), instance) for instance in instances]
     scores = score_streams(scored, writing=writing) | oracle_scores(split)

@@ -56,7 +56,9 @@ def explain(verb: str, words: Sequence[str]) -> str:
                 known = ", ".join(_choices(folders, group))
                 raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")
             files.append(found[0])
-    return "\n\n".join([*texts, *(f"{path}:\n\n{path.read_text().rstrip()}" for path in files)])
+    return "\n\n".join(
+        [*texts, *(f"{path}:\n\n{path.read_text(encoding='utf-8').rstrip()}" for path in files)]
+    )
 
 
 def head(path: Path) -> list[str]:

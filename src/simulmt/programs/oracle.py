@@ -9,6 +9,7 @@ from annotated_types import MinLen
 from omegaconf import DictConfig
 
 from simulmt.analysis.summary import print_dropped
+from simulmt.attention.spans import Lookback
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
@@ -70,7 +71,8 @@ def _oracle(options: OracleOptions) -> None:
     folder = options.to or trained.home / "oracle"
     check_writable(folder)
     mechanism = build_mechanism(trained.setup.mechanism)
-    if not mechanism.offline and "k" not in mechanism.dials:
+    waits = "k" in mechanism.dials and isinstance(mechanism.span, Lookback)
+    if not (mechanism.offline or waits):
         raise UserError(
             f"checkpoint={options.checkpoint} has mechanism={mechanism.name}, which does not "
             "read the whole sentence first: give an offline model, such as mechanism=soft, or "

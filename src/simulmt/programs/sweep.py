@@ -202,7 +202,9 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
     env["PYTHONSAFEPATH"] = "1"  # a statistics.py in the current folder must not hide Python's
     last = ""
-    with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
+    with Popen(
+        line, env=env, stdin=DEVNULL, stderr=PIPE, encoding="utf-8", errors="replace"
+    ) as child:
         try:
             for text in child.stderr or ():
                 sys.stderr.write(text)

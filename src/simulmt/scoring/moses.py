@@ -6,7 +6,7 @@ No other file imports mosestokenizer, an optional package.
 import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 
@@ -14,7 +14,10 @@ from simulmt.data.writing_options import unspaced_language
 from simulmt.errors import UserError
 from simulmt.scoring.resegment import Tokenize
 
-_ENDED = "Perl cannot run the Moses tokenizer: install all of perl, not only perl-base"
+_ENDED = (
+    "Perl with the Moses tokenizer has ended: install all of perl, not only perl-base, or, if it "
+    "was killed, repeat the command"
+)
 
 
 @contextmanager
@@ -35,15 +38,23 @@ def moses(language: str | None) -> Iterator[Tokenize]:
     from mosestokenizer import MosesTokenizer  # noqa: PLC0415  (optional)
 
     logging.getLogger("mosestokenizer").setLevel(logging.WARNING)
-    with MosesTokenizer(language, no_escape=True) as split:
+    split = MosesTokenizer(language, no_escape=True)
 
-        @cache
-        def tokens(word: str) -> list[str]:
-            try:
-                return split(word) or [word]
-            except BrokenPipeError:
-                raise UserError(f"language={language}: {_ENDED}") from None
+    def ask(word: str) -> list[str]:
+        try:
+            return list(split(word))
+        except BrokenPipeError:
+            return []
 
-        if not split("a"):
+    @cache
+    def tokens(word: str) -> list[str]:
+        if not (found := ask(word)) and not ask("a"):
             raise UserError(f"language={language}: {_ENDED}")
+        return found or [word]
+
+    try:
+        tokens("a")
         yield tokens
+    finally:
+        with suppress(BrokenPipeError):  # what Perl has not read
+            split.close()

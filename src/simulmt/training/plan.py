@@ -58,7 +58,7 @@ class TrainingPlan:
         """Reject what this machine lacks: a GPU, processes or threads.
 
         Args:
-            starts_ranks: this process starts the others, on its own cores.
+            starts_ranks: True if this process starts the others, on its own cores.
         """
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")

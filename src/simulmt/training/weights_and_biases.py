@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import wandb
-from pydantic import StringConstraints
+from pydantic import AfterValidator
 from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
@@ -29,6 +29,12 @@ _PATIENCE = 300
 """Seconds to wait for the upload at the end of a run."""
 
 
+def _checked_name(project: str) -> str:
+    if not re.fullmatch(r"[^/\\#?%:]{1,128}", project):
+        raise ValueError("it must be 1 to 128 characters, none of /\\#?%:; a team is the entity")
+    return project
+
+
 class WeightsAndBiases(Board, WandbLogger):
     """A run in W&B, which continues offline if the server cannot be reached.
 
@@ -42,7 +48,7 @@ class WeightsAndBiases(Board, WandbLogger):
         resume_at: int | None,
         config: Configuration,
         *,
-        project: Annotated[str, StringConstraints(pattern=r"^[^/\\#?%:]{1,128}$")],
+        project: Annotated[str, AfterValidator(_checked_name)],
         entity: str | None = None,
         mode: Literal["online", "offline", "disabled"],
     ) -> None:
@@ -62,9 +68,9 @@ class WeightsAndBiases(Board, WandbLogger):
             ),
         )
         why = ""
-        if mode == "online":
-            wandb.setup(wandb.Settings(silent=True))  # or it waits for a login at a terminal
         try:
+            if mode == "online":
+                wandb.setup(wandb.Settings(silent=True))  # or it waits for a login at a terminal
             run = start(mode=mode, resume="allow" if mode == "online" else None)
         except (wandb.Error, OSError) as error:
             why = f" ({str(error).splitlines()[0]})"

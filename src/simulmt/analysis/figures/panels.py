@@ -112,8 +112,9 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
         options: Further options of `Figure.savefig`.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
+    fonts = _fonts()
     for text in figure.findobj(Text):
-        text.set_fontfamily(_fonts())
+        text.set_fontfamily(fonts)
     with lettering(), rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}):
         for path in paths:
             kind = path.suffix[1:].lower()

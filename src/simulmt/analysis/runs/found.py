@@ -64,7 +64,7 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             continue
         found = [] if text else [run]
         found += _decodings(run, listed, text) if decodings or text else []
-        own = "" if decodings or test else " by the model's own decision"
+        own = "" if decodings or test else " without policy and dial; set decodings=true"
         if own:
             found = [one for one in found if not one.is_decoding]
         if not found:

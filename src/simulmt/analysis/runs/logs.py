@@ -52,8 +52,9 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     Raises:
         UserError: a file is corrupt or has other sentences than the logs of the runs.
     """
-    like = _with_sentences(runs)
-    return [_read_other(name, path, like, samples) for name, path in others.items()]
+    return [
+        _read_other(name, path, _with_sentences(runs), samples) for name, path in others.items()
+    ]
 
 
 def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
