@@ -315,7 +315,12 @@ def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
     assert group.get_attribute("label") == "unsuitable here"
     assert "local_agreement" in group.locator("option:enabled").all_text_contents()
     assert "align_att" in group.locator("option:disabled").all_text_contents()
+    pane.locator("input[name='dials.threshold']").fill("0.6")  # which newest_token rejects
+    expect(page.locator(".pane.changing")).to_have_count(0)
     pane.locator("select[name=policy]").select_option("newest_token")
+    expect(page.locator(".pane.changing")).to_have_count(0)
+    assert pane.locator("select[name=policy]").input_value() == "newest_token"
+    assert page.locator("#notice").is_hidden()
     labels = pane.locator(".options label").all_text_contents()
     assert [label.split()[0] for label in labels] == ["threshold"]
     pane.locator("select[name=policy]").select_option("local_agreement")

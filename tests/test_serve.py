@@ -14,7 +14,7 @@ import pytest
 from serving import SENTENCES, delays_of, lag_of, running, setting, untimed, words_of
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.files.instances import read_instances
-from simulmt.programs.serve import examples, policy_offers
+from simulmt.programs.serve import examples, names_of, policy_offers
 from simulmt.saved import checkpoint, exported
 from simulmt.serve import panes as serve_panes
 from simulmt.serve import sessions as serve_sessions
@@ -264,3 +264,16 @@ def test_a_word_that_stays_keeps_the_delay_at_which_it_was_written():
     draft.words_read, draft.words_written = ["x", "y", "z"], ["a", "c"]
     assert pane.follow(ended=True) == PaneStep(2)
     assert pane.delays == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/mma_il"], ["mma_il"]),
+        (["runs/a/mma_il", "runs/b/mma_il"], ["a/mma_il", "b/mma_il"]),
+        (["a/checkpoints/best.ckpt", "b"], ["a/best.ckpt", "b"]),
+        (["x/a/checkpoints/1.ckpt", "y/a/checkpoints/1.ckpt"], ["x/a/1.ckpt", "y/a/1.ckpt"]),
+    ],
+)
+def test_models_have_names_that_differ(paths, names):
+    assert names_of([*map(Path, paths)]) == names

@@ -99,7 +99,7 @@ export class Connection {
   }
 
   flow() {
-    while (this.ready && this.queue.length && this.outstanding < this.most / 2) {
+    while (this.ready && this.queue.length && this.outstanding < this.most / 4) {  // room for their ends, and for choices
       const message = this.queue.shift();
       if (!this.outstanding) this.heard = Date.now();
       this.outstanding += isWord(message);

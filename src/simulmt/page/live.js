@@ -10,7 +10,7 @@ const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
 let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], current = 0, settled = 0, stream = false, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
-let passing = false;  // whether the notice is about the open sentence
+let passing = false;  // whether the notice goes with the next words that the user gives
 let characters = false;  // whether each is a source word
 const record = new Record(), source = new Source($("source"));
 
@@ -195,7 +195,7 @@ function refuse(text) {  // the server rejected a choice: ask for the one in for
   for (const own of inForce) own.use(own.inForce);
   place(inForce);
   inForce[at]?.form.elements[name]?.focus();
-  if (again) connection.say(ask());
+  if (again && !stream) connection.say(ask());  // in a stream it would end the sentence
   tell(text);
 }
 
@@ -204,7 +204,6 @@ function refuse(text) {  // the server rejected a choice: ask for the one in for
 function step(message) {
   if (message.sentence !== current) {
     current = message.sentence;
-    if (passing) tell("");
     source.begin();
     for (const own of inForce) own.sentence();
     record.begin(inForce.map(({used}) => used), [source.gap, ...inForce.map(({gap}) => gap)]);
@@ -235,6 +234,7 @@ function split(text) {  // into words
 }
 
 function feed(text) {  // whole words; a line end ends a sentence, but in a stream it is a space
+  if (passing) tell("");
   stop();  // or else it would go into the middle of a played text
   if (stream) split(text).forEach(send);
   else text.split(/\r\n|[\r\n]/).forEach((part, i) => {

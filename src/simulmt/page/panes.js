@@ -82,7 +82,11 @@ export class Pane {
     this.form.querySelector(".of-model").hidden = models.length < 2;
     this.use(setting);
     model.onchange = () => this.choose(initial(models, +model.value));
-    policy.onchange = () => this.choose({...this.setting, policy: policy.value, options: this.defaults(policy.value)});
+    policy.onchange = () => {
+      const {options, dials, overrules} = this.offer.policies.find(({name}) => name === policy.value);
+      const kept = Object.entries(this.setting.dials).filter(([name]) => !overrules && !(name in dials));
+      this.choose({...this.setting, policy: policy.value, options: values(options), dials: Object.fromEntries(kept)});
+    };
     this.form.onsubmit = event => event.preventDefault();
     this.node.querySelector(".close").onclick = closed;
     this.sentence();
@@ -94,10 +98,6 @@ export class Pane {
 
   get policy() {
     return this.offer.policies.find(({name}) => name === this.setting.policy);
-  }
-
-  defaults(policy) {
-    return values(this.offer.policies.find(({name}) => name === policy).options);
   }
 
   choose(setting) {

@@ -105,9 +105,8 @@ def _sessions(options: ServeOptions) -> Sessions:
         )
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models, cut = [], options.cut if options.sentences == STREAM else None
-    for path in places:
-        run, full = replace(checkpoint.load(path), precision=options.weights), path.resolve()
-        name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
+    for name, path in zip(names_of([*places]), places, strict=True):
+        run = replace(checkpoint.load(path), precision=options.weights)
         models.append(Served(name, run, options.device, offers, examples(run), cut))
     if len({model.offer.characters[0] for model in models}) > 1:
         raise UserError(
@@ -121,6 +120,18 @@ def _sessions(options: ServeOptions) -> Sessions:
         except UserError as error:
             raise UserError(f"{asked}{error}") from None
     return sessions
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Return the ends of paths, as long as they must be to tell the models apart."""
+    parts = [[part for part in path.resolve().parts if part != files.CHECKPOINTS] for path in paths]
+    names = list[str]()
+    for count in range(1, max(map(len, parts)) + 1):
+        ends = [count + (own[-1].endswith(".ckpt")) for own in parts]
+        names = ["/".join(own[-end:]) for own, end in zip(parts, ends, strict=True)]
+        if len({*names}) == len(names):
+            break
+    return names
 
 
 def examples(trained: Trained) -> list[str]:
