@@ -142,7 +142,7 @@ def test_the_oracle_of_other_text_counts_characters(trained_once, tmp_path: Path
 def test_it_needs_an_offline_model(trained_once, tmp_path: Path) -> None:
     for name in ("mma_il", "luong_local_m"):  # whose window sees only a part of a prefix
         run = trained_once(*LONGER, f"mechanism={name}")
-        with pytest.raises(UserError, match=f"mechanism={name}, which does not read the whole"):
+        with pytest.raises(UserError, match=f"mechanism={name}, which cannot be given all"):
             oracle(configuration("oracle", f"checkpoint={run}", f"to={tmp_path}", "device=cpu"))
     with pytest.raises(UserError, match="give both, or neither"):
         oracle(configuration("oracle", "checkpoint=x", "source=a"))

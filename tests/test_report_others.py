@@ -93,8 +93,9 @@ def test_wrong_logs_are_refused_in_one_line(runs, tmp_path):
     path.write_text("BLEU 30.1\n")
     refused(runs, {"A": str(path)}, "line 1: ")
     refused(runs, {"MMA-IL": foreign(path, good)}, "others: a run has the name 'MMA-IL', too")
-    with pytest.raises(UserError, match=r"quality=\[0,0.1\] holds no BLEU: those here lie"):
+    with pytest.raises(UserError, match=r"quality=\[0,0.1\] holds no BLEU: those of DAL lie"):
         report({"runs": runs, **QUICK, "quality": [0, 0.1], "to": tmp_path / "to"})
+    assert not (tmp_path / "to").exists()
     copy = shutil.copytree(runs, tmp_path / "copy", ignore=shutil.ignore_patterns("*.csv"))
     for log in copy.rglob("instances.log"):
         log.unlink()

@@ -196,6 +196,20 @@ def test_a_perl_that_cannot_run_the_tokeniser_ends_in_one_line(monkeypatch):
         pass
 
 
+def test_a_perl_that_is_killed_ends_in_one_line(monkeypatch):
+    mosestokenizer = pytest.importorskip("mosestokenizer", reason="mosestokenizer is not installed")
+    made, start = [], mosestokenizer.MosesTokenizer.start
+    monkeypatch.setattr(
+        mosestokenizer.MosesTokenizer, "start", lambda self: (made.append(self), start(self))
+    )
+    with moses("de") as split:
+        made[0].proc.kill()
+        made[0].proc.wait()
+        with pytest.raises(UserError, match=r"^language=de: Perl with the Moses"):
+            split("b")
+    made[0].proc.stdout.close()
+
+
 @pytest.mark.parametrize("word", ["„b“", "»B«", "b…", "’b", "「b」", "b、"])
 def test_all_punctuation_is_left_out_and_not_only_that_of_the_soft_segmenter(word):
     assert levenshtein([word, "a"], ["a", "b a"]) == [1, 1]

@@ -106,7 +106,7 @@ def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd)
     ("typed", "said"),
     [
         ("logger.mode=of", r"logger\.mode is 'of'; it must be 'online', 'offline' or 'disabled'"),
-        ("logger.project=team/simulmt", r"logger\.project is 'team/simulmt'"),
+        ("logger.project=team/simulmt", r"logger\.project is 'team/simulmt'; it must be 1 to"),
         ("+logger.team=us", r"logger has no option team; its options are: project, entity, mode"),
     ],
 )

@@ -1,6 +1,5 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,12 +56,8 @@ def report(options: Config, home: Path = Path()) -> None:
     lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
     rows = {lines.names[run.folder]: run.scores for run in listed.runs}
     scored = {lines.names[run.folder]: run.scored for run in listed.runs}
-    found = [x for run in listed.runs if (x := run.value(chosen.metric)) is not None]
-    found += [point.quality for own in published.values() for line in own for point in line.points]
-    low, high = chosen.quality or (-math.inf, math.inf)
-    if found and not any(low <= x <= high for x in found):
-        between = f"those here lie between {min(found):g} and {max(found):g}"
-        raise UserError(f"quality=[{low:g},{high:g}] holds no {chosen.metric}: {between}")
+    if chosen.quality:
+        _check_quality(*chosen.quality, chosen.metric, listed.runs, published)
     with writing(chosen.to, REMEDY):  # first: a reader such as `head` may end the program
         chosen.to.mkdir(parents=True, exist_ok=True)
         written = _write(chosen, listed, lines, published)
@@ -73,6 +68,22 @@ def report(options: Config, home: Path = Path()) -> None:
     for note in undrawn:
         say(f"published, not drawn: {note}")
     say(f"written: {', '.join(map(str, written))}")
+
+
+def _check_quality(
+    low: float,
+    high: float,
+    metric: str,
+    runs: Sequence[Run],
+    published: Mapping[str, Sequence[Series]],
+) -> None:
+    """Reject a range of quality that leaves a picture empty."""
+    for latency, others in published.items():
+        own = curve_series(runs, latency)
+        found = [point.quality for line in (*own, *others) for point in line.points]
+        if own and not any(low <= quality <= high for quality in found):
+            between = f"those of {latency} lie between {min(found):g} and {max(found):g}"
+            raise UserError(f"quality=[{low:g},{high:g}] holds no {metric}: {between}")
 
 
 def _read(chosen: ReportOptions, listed: RunList) -> None:
@@ -88,7 +99,8 @@ def _read(chosen: ReportOptions, listed: RunList) -> None:
         say(f"{missing} runs have {why}, no interval, no test")
     if chosen.oracle:
         runs[:] = read_oracle(chosen.oracle, runs)
-    listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
+    if chosen.others:
+        listed.runs += read_others(chosen.others, runs, chosen.resamples)
     check_scored(listed.runs, chosen.metric)
 
 

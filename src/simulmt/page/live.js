@@ -10,7 +10,7 @@ const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
 let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], current = 0, settled = 0, stream = false, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
-let passing = false;  // whether the notice goes with the next words that the user gives
+let passing = false;  // whether the notice goes once its sentence has ended and the user goes on
 let characters = false;  // whether each is a source word
 const record = new Record(), source = new Source($("source"));
 
@@ -192,7 +192,10 @@ function refuse(text) {  // the server rejected a choice: ask for the one in for
   settling = null;
   const again = asked.at(-1)?.[0] !== key(inForce.map(own => own.inForce));
   asked = [];
-  for (const own of inForce) own.use(own.inForce);
+  for (const own of inForce) {
+    own.use(own.inForce);
+    own.node.classList.remove("changing");
+  }
   place(inForce);
   inForce[at]?.form.elements[name]?.focus();
   if (again && !stream) connection.say(ask());  // in a stream it would end the sentence
@@ -234,7 +237,7 @@ function split(text) {  // into words
 }
 
 function feed(text) {  // whole words; a line end ends a sentence, but in a stream it is a space
-  if (passing) tell("");
+  if (passing && (stream || !current)) tell("");
   stop();  // or else it would go into the middle of a played text
   if (stream) split(text).forEach(send);
   else text.split(/\r\n|[\r\n]/).forEach((part, i) => {

@@ -74,9 +74,9 @@ def _oracle(options: OracleOptions) -> None:
     waits = "k" in mechanism.dials and isinstance(mechanism.span, Lookback)
     if not (mechanism.offline or waits):
         raise UserError(
-            f"checkpoint={options.checkpoint} has mechanism={mechanism.name}, which does not "
-            "read the whole sentence first: give an offline model, such as mechanism=soft, or "
-            "one that waits for k words"
+            f"checkpoint={options.checkpoint} has mechanism={mechanism.name}, which cannot be "
+            "given all of a prefix: give an offline model, such as mechanism=soft, or one of "
+            "wait_k, multi_path or wait_info"
         )
     model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
     _, split = options.read(trained)

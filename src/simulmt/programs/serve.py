@@ -99,11 +99,13 @@ def _sessions(options: ServeOptions) -> Sessions:
     offers = policy_offers([*LOADED])
     settings = [_setting(0, completed("policy", options.policy, offers), options.dial)]
     if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
-        model = int(options.checkpoint2 not in (None, options.checkpoint))
+        other = options.checkpoint2 or options.checkpoint
+        model = int(other.resolve() != options.checkpoint.resolve())
         settings.append(
             _setting(model, completed("policy2", options.policy2, offers), options.dial2)
         )
-    places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
+    chosen = (options.checkpoint, options.checkpoint2)
+    places = dict.fromkeys(path.resolve() for path in chosen if path)
     models, cut = [], options.cut if options.sentences == STREAM else None
     for name, path in zip(names_of([*places]), places, strict=True):
         run = replace(checkpoint.load(path), precision=options.weights)
@@ -123,8 +125,8 @@ def _sessions(options: ServeOptions) -> Sessions:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return the ends of paths, as long as they must be to tell the models apart."""
-    parts = [[part for part in path.resolve().parts if part != files.CHECKPOINTS] for path in paths]
+    """Return the ends of paths without `checkpoints`, as long as needed to tell models apart."""
+    parts = [[part for part in path.parts if part != files.CHECKPOINTS] for path in paths]
     names = list[str]()
     for count in range(1, max(map(len, parts)) + 1):
         ends = [count + (own[-1].endswith(".ckpt")) for own in parts]

@@ -14,11 +14,6 @@ from simulmt.data.writing_options import unspaced_language
 from simulmt.errors import UserError
 from simulmt.scoring.resegment import Tokenize
 
-_ENDED = (
-    "Perl with the Moses tokenizer has ended: install all of perl, not only perl-base, or, if it "
-    "was killed, repeat the command"
-)
-
 
 @contextmanager
 def moses(language: str | None) -> Iterator[Tokenize]:
@@ -49,7 +44,10 @@ def moses(language: str | None) -> Iterator[Tokenize]:
     @cache
     def tokens(word: str) -> list[str]:
         if not (found := ask(word)) and not ask("a"):
-            raise UserError(f"language={language}: {_ENDED}")
+            raise UserError(
+                f"language={language}: Perl with the Moses tokenizer has ended: install all of "
+                "perl, not only perl-base, or, if it was killed, repeat the command"
+            )
         return found or [word]
 
     try:

@@ -52,9 +52,8 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     Raises:
         UserError: a file is corrupt or has other sentences than the logs of the runs.
     """
-    return [
-        _read_other(name, path, _with_sentences(runs), samples) for name, path in others.items()
-    ]
+    like = _with_sentences(runs)
+    return [_read_other(name, path, like, samples) for name, path in others.items()]
 
 
 def read_oracle(path: Path, runs: Sequence[Run]) -> list[Run]:
