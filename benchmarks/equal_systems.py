@@ -158,7 +158,7 @@ def measure(pairs: int) -> list[dict[str, object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=2000)
-    parser.add_argument("--to", type=Path, default=Path(__file__).with_suffix(".csv"))
+    parser.add_argument("--to", type=Path, default=Path("equal_systems.csv"))
     options = parser.parse_args()
     print(f"written: {write_rows(measure(options.pairs), options.to)}")
 

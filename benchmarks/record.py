@@ -95,7 +95,10 @@ def train(losses: Path, overrides: Sequence[str]) -> None:
 
 def make(folder: Path, tree: Path, jobs: int, only: Sequence[str]) -> None:
     """Train all runs into a folder, each in a separate process."""
-    runs = {name: o for name, o in every_run(tree).items() if not only or name in only}
+    every = every_run(tree)
+    if unknown := {*only} - {*every}:
+        sys.exit(f"there is no run {', '.join(sorted(unknown))}; choose from {', '.join(every)}")
+    runs = {name: o for name, o in every.items() if not only or name in only}
     with ThreadPoolExecutor(jobs) as pool:
         failed = [*filter(None, pool.map(lambda run: _one(folder, tree, *run), runs.items()))]
     print(f"{len(runs)} runs, {len(failed)} failed {', '.join(failed)}")
@@ -145,6 +148,8 @@ def _figures(scores: object) -> list[str]:
 def compare(one: Path, other: Path) -> None:
     """Print the differences; exits with 1 if there are any."""
     names = sorted({p.parent.name for f in (one, other) for p in f.glob("*/weights.txt")})
+    if not names:
+        sys.exit(f"no runs in {one} and {other}")
     different = 0
     for name in names:
         files = ("losses.txt", "weights.txt", "scores.txt", "instances.log")

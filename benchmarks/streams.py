@@ -12,6 +12,8 @@ from itertools import chain, cycle, islice
 from pathlib import Path
 from statistics import median
 
+import torch
+
 from simulmt.decoding.cuts import CUTS
 from simulmt.decoding.document import DocumentStream
 from simulmt.saved import checkpoint
@@ -29,6 +31,7 @@ def resident() -> float:
 
 def main(run: str, count: int) -> None:
     """Print the figures of every window."""
+    torch.set_num_threads(1)
     trained = checkpoint.load(Path(run))
     model, sources = trained.build(), trained.own_split("test", None).sources
     words = chain.from_iterable(source.split() for source in cycle(sources))

@@ -86,8 +86,12 @@ def write(results: Sequence[Result], about: dict[str, str], output: Path) -> Non
     lines += [f"- {len(aimed) - missed} met, {missed} missed", ""]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found = [result._asdict() | {"met": result.met} for result in results]
-    text = json.dumps({**about, "results": found}, indent=2)
+    found = [
+        {name: None if value != value else value for name, value in result._asdict().items()}
+        | {"met": result.met}
+        for result in results
+    ]
+    text = json.dumps({**about, "results": found}, indent=2, allow_nan=False)
     output.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 
 

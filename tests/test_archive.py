@@ -65,9 +65,10 @@ def test_logs_of_other_text_are_not_packed_and_stay_where_they_are(archive, runs
     other.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     with pytest.raises(SystemExit, match="this is not a log of the run's test set"):
         archive.pack(runs, tmp_path / "more.tar.xz")
-    before = other.read_bytes()
-    archive.unpack(tmp_path / "runs.tar.xz", runs)
-    assert other.read_bytes() == before
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    with pytest.raises(SystemExit, match="exists: unpack into a new folder"):
+        archive.unpack(tmp_path / "runs.tar.xz", runs)
+    assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
 
 
 def test_other_text_is_refused(archive, runs, tmp_path):

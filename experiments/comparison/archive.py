@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulmt.decoding.writing import unspaced
+from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.parts.builders import Data
 from simulmt.system.disk import read_json, replacing
@@ -70,6 +71,8 @@ def unpack(file: Path, runs: Path) -> None:
     """Write the runs of a file into a folder, with the text of their test set."""
     places = list[Path]()
     with tarfile.open(file) as archive:
+        if there := [name for name in archive.getnames() if (runs / name).exists()]:
+            raise SystemExit(f"{runs / there[0]} exists: unpack into a new folder")
         for member in archive:
             place = runs / member.name
             content = archive.extractfile(member)
@@ -94,4 +97,7 @@ if __name__ == "__main__":
         for place in places:
             command.add_argument(place, type=Path)
     chosen = vars(parser.parse_args())
-    chosen.pop("act")(**chosen)
+    try:
+        chosen.pop("act")(**chosen)
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None
