@@ -13,6 +13,7 @@ import argparse
 import datetime
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import sys
@@ -87,7 +88,10 @@ def write(results: Sequence[Result], about: dict[str, str], output: Path) -> Non
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     found = [
-        {name: None if value != value else value for name, value in result._asdict().items()}
+        {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in result._asdict().items()
+        }
         | {"met": result.met}
         for result in results
     ]
