@@ -88,7 +88,8 @@ class RunSet:
         forced = forced_words(model, trained.subwords, split, batches)
         found = {}
         for i, own, words, target in forced:
-            stops = (own.read[end - 1] for end in target.ends)
+            read = own.read.tolist()
+            stops = (read[end - 1] for end in target.ends)
             found[i] = of_reference(i, split.sources[i], split.targets[i], stops, words)
         return [found[i] for i in range(len(split))]
 
