@@ -187,7 +187,8 @@ class Drafter:
         self, number: int, token: Int[Tensor, "B"], state: State, rows: Sequence[_Row]
     ) -> DecoderStep:
         """Step `number` of the model; written words are known, and after them a word begins."""
-        if self.model.mechanism.offline:
+        mechanism = self.model.mechanism
+        if mechanism.offline or not mechanism.writes_words:
             return self.model.step(token, state)
         eos = self.model.vocabulary.eos
         written = [row.sentence.written.tokens for row in rows]
