@@ -12,13 +12,14 @@ import torch
 
 import zoo
 from characters import options, write_corpus
+from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.decoding.contextual_stops import PrefixLikelihoods, prefix_likelihoods
 from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, read_lists
 from simulmt.models.model import Model
 from simulmt.programs.evaluate import evaluate
-from simulmt.programs.oracle import ALL, oracle
+from simulmt.programs.oracle import oracle
 from small_runs import LONGER, configuration
 
 TARGETS = [[5, 9, 6, 7, 8], [6, 5], [7]]
@@ -51,7 +52,7 @@ def test_likelihoods_of_all_prefixes_are_those_of_each_alone(
     name: str, kind: str, sizes: dict
 ) -> None:
     chosen = zoo.MECHANISMS[name]
-    made = zoo.model(chosen | {"k": ALL} if "k" in chosen else chosen, kind=kind, **sizes)
+    made = zoo.model(chosen | {"k": LONGEST} if "k" in chosen else chosen, kind=kind, **sizes)
     source, mask = zoo.sentences(3, 8)
     target = torch.tensor([[*row, zoo.EOS, *[zoo.PAD] * (5 - len(row))] for row in TARGETS])
     begins = torch.full_like(target[:, :1], zoo.BOS)

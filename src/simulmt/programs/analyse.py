@@ -6,7 +6,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt.analysis.figures.panels import lettering
 from simulmt.analysis.page import REMEDY
 from simulmt.analysis.runs.found import comparable, find_runs
 from simulmt.analysis.studies import STUDIES
@@ -46,6 +45,5 @@ def analyse(cfg: DictConfig) -> None:
         print(f"left out: {note}")
     runs = comparable(found, folder)
     run_set = RunSet(folder, runs, options.data_root, pick_device(options.device))
-    with lettering():
-        result = construct(study, of_study, f"study={options.study}", {"run_set": run_set})
+    result = construct(study, of_study, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")

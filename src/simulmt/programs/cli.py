@@ -31,7 +31,7 @@ def main(verb: str | None = None) -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # as all files, whatever the locale can spell
+            # as in all files: a locale may lack the characters of a picture or a translation
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
     # How often a thread of OpenMP checks for work before it sleeps. With the default, 300,000, two
     # threads beside other work wait for each other most of the time.

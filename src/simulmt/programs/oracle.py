@@ -9,6 +9,7 @@ from annotated_types import MinLen
 from omegaconf import DictConfig
 
 from simulmt.analysis.summary import print_dropped
+from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.spans import Lookback
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
@@ -50,10 +51,6 @@ class OracleOptions(TextOptions):
             raise UserError(f"{text}: say where the lists of this text go, with to=DIR")
 
 
-ALL = 1_000_000
-"""The k with which a wait-k model reads all of a prefix first."""
-
-
 def oracle(cfg: DictConfig) -> None:
     """Write the lists and their latencies, for each epsilon.
 
@@ -78,7 +75,7 @@ def _oracle(options: OracleOptions) -> None:
             "given all of a prefix: give an offline model, such as mechanism=soft, or one of "
             "wait_k, multi_path or wait_info"
         )
-    model = trained.build({} if mechanism.offline else {"k": ALL}).to(device)
+    model = trained.build({} if mechanism.offline else {"k": LONGEST}).to(device)
     _, split = options.read(trained)
     print_dropped(options.name, split)
     usual = trained.path in (trained.home, tested_checkpoint(trained.home))

@@ -45,10 +45,9 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
         try:
             lock.acquire(timeout, poll_interval=0.2)
         except Timeout:
-            holder = ""
+            holder = "another process"
             with suppress(OSError):  # it may have been removed; on Windows nobody may read it
-                holder = file.read_text()
-            holder = holder or "another process"
+                holder = file.read_text() or holder
             if not waits:
                 raise BusyError(f"{holder} is working on {place}; wait for it") from None
             say(f"waiting: {holder} is working on {place}")

@@ -54,9 +54,11 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     for text in figure.legend(handles=handles, **look).get_texts():
         text.set_parse_math(False)  # a dollar sign stays a dollar sign
     figure.set_layout_engine("none")  # the legend may not fit yet
-    figure.draw_without_rendering()
+    with lettering(figure):
+        figure.draw_without_rendering()
+        high = figure.legends[0].get_window_extent().height / figure.dpi
     figure.set_layout_engine("constrained")
-    high, usual = figure.legends[0].get_window_extent().height / figure.dpi, figure.get_figheight()
+    usual = figure.get_figheight()
     figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
@@ -112,10 +114,7 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
         options: Further options of `Figure.savefig`.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
-    fonts = _fonts()
-    for text in figure.findobj(Text):
-        text.set_fontfamily(fonts)
-    with lettering(), rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}):
+    with lettering(figure), rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42}):
         for path in paths:
             kind = path.suffix[1:].lower()
             undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
@@ -123,14 +122,18 @@ def save(figure: Figure, paths: Sequence[Path], dpi: float = DPI, **options: Any
                 figure.savefig(unfinished, format=kind, metadata=undated, dpi=dpi, **options)
 
 
-def _fonts() -> list[str]:
-    return [name for name in _FONTS if name in fontManager.get_font_names()]
-
-
 @contextmanager
-def lettering() -> Iterator[None]:
-    """Draw and measure the letters of every script that has a font here; warn once of others."""
-    with rc_context({"font.family": _fonts()}), warnings.catch_warnings(record=True) as caught:
+def lettering(figure: Figure | None = None) -> Iterator[None]:
+    """Draw and measure the letters of every script that has a font here; warn once of others.
+
+    Args:
+        figure: Its texts get the fonts, too; texts that are made here have them anyway.
+    """
+    here = fontManager.get_font_names()
+    fonts = [name for name in _FONTS if name in here]
+    for text in figure.findobj(Text) if figure else ():
+        text.set_fontfamily(fonts)
+    with rc_context({"font.family": fonts}), warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", _MISSING)
         yield
     for other in caught:
